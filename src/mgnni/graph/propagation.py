@@ -1,0 +1,341 @@
+"""The propagation operator of a graph: how to apply it, transpose it, and what is proven of it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mgnni.errors import ArgumentError, check_choice
+from mgnni.graph.check import check_batch, check_edges, check_weight
+from mgnni.graph.normalize import NORMALIZATIONS, Bound, NodeNorm, normalize, prove
+from mgnni.graph.pattern import Pattern
+from mgnni.graph.spectrum import Spectrum
+
+FLOWS = ("source_to_target", "target_to_source")
+
+
+class Propagation:
+    r"""The linear map :math:`X \mapsto P X` of a graph on node features, nodes being rows.
+
+    :math:`P = S^{\top}`: a node gathers from the sources of its incoming edges, as PyG's
+    ``adj_t`` does. With ``flow="target_to_source"``, :math:`P = S`. Build it once per graph
+    with :meth:`from_edge_index` and hand it to any layer in place of the ``edge_index``.
+
+    Attributes:
+        values: the non-zeros of :math:`P`, in CSR order; in the autograd graph of the edge
+            weights if those require grad.
+        symmetric: whether :math:`P = P^{\top}`; found by comparing, up to rounding.
+        norm_bound: a proven bound on the norm of :math:`P`.
+        norm: the norm of node states in which ``norm_bound`` holds.
+        reason: one line that says why.
+        normalization: the one used; never ``"auto"``.
+        batch: the graph of each node, or ``None`` for a single graph.
+    """
+
+    def __init__(
+        self,
+        pattern: Pattern,
+        values: Tensor,
+        *,
+        symmetric: bool,
+        bound: Bound,
+        normalization: str,
+        batch: Tensor | None = None,
+        num_graphs: int = 1,
+    ) -> None:
+        self.pattern, self.values = pattern, values
+        self.symmetric, self.bound, self.normalization = symmetric, bound, normalization
+        self.batch, self.num_graphs = batch, num_graphs
+        self._matrix: Tensor | None = None
+        self._spectrum: Spectrum | None = None
+        self._double: Propagation | None = None
+        self._adjoint: Propagation | None = None
+        self._adjoint_of: weakref.ref[Propagation] | None = None
+
+    @classmethod
+    def from_edge_index(
+        cls,
+        edge_index: Tensor,  # shape: (2, num_edges)
+        num_nodes: int,
+        edge_weight: Tensor | None = None,  # shape: (num_edges,)
+        normalization: str = "sym",
+        self_loops: bool = True,
+        *,
+        flow: str = "source_to_target",
+        batch: Tensor | None = None,  # shape: (num_nodes,)
+        dtype: torch.dtype | None = None,
+        norm_bound: float | None = None,
+    ) -> Propagation:
+        r"""Build the operator of a graph.
+
+        Args:
+            edge_index: source and target node of each edge. Repeated edges add up.
+            num_nodes: number of nodes, isolated ones included.
+            edge_weight: weights, ones by default. If it requires grad, so do the solutions.
+            normalization: ``"sym"``, ``"dir"``, ``"out"``, ``"row"`` or ``"none"`` (see
+                :mod:`mgnni.graph.normalize`), or ``"auto"``: ``"sym"`` if the graph is
+                undirected, ``"dir"`` if not.
+            self_loops: use :math:`A + I` for :math:`A`.
+            flow: PyG's word for the direction of messages.
+            batch: graph of each node; graphs are then separate problems.
+            dtype: ``torch.float32`` or ``torch.float64``; that of ``edge_weight`` by default,
+                else torch's default dtype.
+            norm_bound: a bound on :math:`\|S\|_2` that you vouch for. It replaces the proof.
+        """
+        kind = check_choice("normalization", normalization, (*NORMALIZATIONS, "auto"))
+        flow = check_choice("flow", flow, FLOWS)
+        edge_index = check_edges(edge_index, num_nodes)
+        weight, dtype = check_weight(edge_weight, edge_index, dtype, nonnegative=kind != "none")
+        num_graphs = check_batch(batch, edge_index, num_nodes)
+        if self_loops:
+            loop = torch.arange(num_nodes, device=edge_index.device)
+            edge_index = torch.cat([edge_index, loop.expand(2, -1)], dim=1)
+            weight = torch.cat([weight, weight.new_ones(num_nodes)])
+
+        gather, scatter = (0, 1) if flow == "source_to_target" else (1, 0)
+        key = edge_index[scatter] * num_nodes + edge_index[gather]
+        key, position = torch.unique(key, return_inverse=True)
+        weight = weight.new_zeros(key.numel()).index_add(0, position, weight)
+        row, col = key // max(num_nodes, 1), key % max(num_nodes, 1)
+        pattern = Pattern.from_sorted(row, col, num_nodes)
+        source, target = (col, row) if flow == "source_to_target" else (row, col)
+
+        if kind in ("auto", "sym"):
+            undirected = _is_symmetric(pattern, weight)
+            if kind == "sym" and not undirected:
+                raise ArgumentError(
+                    "'normalization' must not be 'sym' for a directed graph (got one with "
+                    f"{key.numel()} distinct entries), because ||S||_2 <= 1 can fail there; use "
+                    "normalization='dir', or torch_geometric.utils.to_undirected(edge_index)"
+                )
+            kind = "sym" if undirected else "dir"
+        entries = normalize(kind, source, target, weight, num_nodes)
+        symmetric = _is_symmetric(pattern, entries)
+        bound = prove(kind, symmetric, source, target, weight.detach(), num_nodes, norm_bound)
+        if flow == "source_to_target":  # P is the transpose of S
+            bound = Bound(bound.value, bound.norm.dual(), bound.reason)
+        return cls(
+            pattern,
+            entries.to(dtype),
+            symmetric=symmetric,
+            bound=bound,
+            normalization=kind,
+            batch=batch,
+            num_graphs=num_graphs,
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, over all graphs."""
+        return self.pattern.num_nodes
+
+    @property
+    def norm_bound(self) -> float:
+        """A proven bound on the norm of the operator."""
+        return self.bound.value
+
+    @property
+    def norm(self) -> NodeNorm:
+        """The norm in which :attr:`norm_bound` holds."""
+        return self.bound.norm
+
+    @property
+    def reason(self) -> str:
+        """Why :attr:`norm_bound` holds."""
+        return self.bound.reason
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of the entries, and so of the features it applies to."""
+        return self.values.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the entries are."""
+        return self.values.device
+
+    @property
+    def longest_row(self) -> int:
+        """The largest number of entries in a row."""
+        return self.pattern.longest_row
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """Eigenpairs of every graph; computed once. Only for a symmetric operator."""
+        if self._spectrum is None:
+            self._spectrum = Spectrum.of(self.pattern, self.values, self.batch, self.num_graphs)
+        return self._spectrum
+
+    @property
+    def largest_graph(self) -> int:
+        """The largest number of nodes of one graph."""
+        if self.batch is None:
+            return self.num_nodes
+        return int(torch.bincount(self.batch).max()) if self.num_nodes else 0
+
+    def apply(self, x: Tensor, power: int = 1) -> Tensor:
+        r"""Return :math:`P^{power} X`; differentiable in ``x`` and in the edge weights."""
+        for _ in range(power):
+            if torch.is_grad_enabled() and (x.requires_grad or self.values.requires_grad):
+                product = _Product.apply(self.values, x, self)
+                x = product  # type: ignore[assignment]
+            else:
+                x = self.multiply(x)
+        return x
+
+    @property
+    def matrix(self) -> Tensor:
+        """The operator as a sparse CSR tensor, outside of autograd; built once."""
+        if self._matrix is None:
+            self._matrix = self.pattern.matrix(self.values.detach())
+        return self._matrix
+
+    def multiply(self, x: Tensor) -> Tensor:
+        """Return ``P x``, outside of autograd."""
+        if self.pattern.nnz == 0 or x.numel() == 0:
+            return torch.zeros_like(x)
+        return self.matrix @ x
+
+    def multiply_into(
+        self, out: Tensor, x: Tensor, factor: float = 1.0, beta: float = 0.0
+    ) -> Tensor:
+        """Overwrite ``out`` with ``factor * P x + beta * out`` and return it."""
+        if self.pattern.nnz == 0 or x.numel() == 0:
+            return out.mul_(beta) if beta else out.zero_()
+        return out.addmm_(self.matrix, x, beta=beta, alpha=factor)
+
+    def adjoint(self) -> Propagation:
+        r"""Return the map :math:`X \mapsto P^{\top} X`; built once."""
+        if self.symmetric and not self.values.requires_grad:
+            return self
+        original = self._adjoint_of() if self._adjoint_of is not None else None
+        if original is not None:
+            return original
+        if self._adjoint is None:
+            pattern, order = self.pattern.transposed
+            with torch.enable_grad():  # kept for every later use, also by second derivatives
+                values = self.values[order]
+            self._adjoint = Propagation(
+                pattern,
+                values,
+                symmetric=self.symmetric,
+                bound=Bound(self.norm_bound, self.norm.dual(), self.reason),
+                normalization=self.normalization,
+                batch=self.batch,
+                num_graphs=self.num_graphs,
+            )
+            self._adjoint._adjoint_of = weakref.ref(self)
+        return self._adjoint
+
+    def restrict(self, graphs: Tensor) -> tuple[Propagation, Tensor]:
+        """Return the operator of some graphs of the batch, and the nodes it acts on.
+
+        Args:
+            graphs: which graphs to keep, a boolean mask of shape ``(num_graphs,)``.
+        """
+        batch = self.graph_of_node()
+        keep = graphs[batch]
+        nodes = keep.nonzero().squeeze(1)
+        number = torch.cumsum(keep, 0) - 1
+        entry = keep[self.pattern.row]
+        row, col = number[self.pattern.row[entry]], number[self.pattern.col[entry].long()]
+        weight = self.norm.weight
+        norm = NodeNorm(self.norm.kind, None if weight is None else weight[nodes])
+        part = Propagation(
+            Pattern.from_sorted(row, col, nodes.numel()),
+            self.values.detach()[entry],
+            symmetric=self.symmetric,
+            bound=Bound(self.norm_bound, norm, self.reason),
+            normalization=self.normalization,
+            batch=(torch.cumsum(graphs, 0) - 1)[batch[nodes]],
+            num_graphs=int(graphs.sum()),
+        )
+        return part, nodes
+
+    def graph_of_node(self) -> Tensor:
+        """The graph of each node, shape ``(num_nodes,)``, also for a single graph."""
+        if self.batch is not None:
+            return self.batch
+        return torch.zeros(self.num_nodes, dtype=torch.long, device=self.device)
+
+    def to_dense(self) -> Tensor:
+        """Return :math:`P` as a dense matrix; for small graphs and for checks."""
+        dense = self.values.new_zeros(self.num_nodes, self.num_nodes)
+        index = (self.pattern.row, self.pattern.col.long())
+        return dense.index_put(index, self.values)
+
+    def to(self, target: str | torch.device | torch.dtype) -> Propagation:
+        """Return the operator on another device or in another floating-point type."""
+        if isinstance(target, torch.dtype):
+            check_weight(None, self.pattern.col, target, nonnegative=False)
+            device, dtype = self.device, target
+        else:
+            device, dtype = torch.device(target), self.dtype
+        if (device, dtype) == (self.device, self.dtype):
+            return self
+        weight = self.norm.weight
+        norm = NodeNorm(self.norm.kind, None if weight is None else weight.to(device))
+        return Propagation(
+            self.pattern.to(device),
+            self.values.to(device=device, dtype=dtype),
+            symmetric=self.symmetric,
+            bound=Bound(self.norm_bound, norm, self.reason),
+            normalization=self.normalization,
+            batch=None if self.batch is None else self.batch.to(device),
+            num_graphs=self.num_graphs,
+        )
+
+    def double(self) -> Propagation:
+        """Return the operator in float64; converted once."""
+        if self.dtype is torch.float64:
+            return self
+        if self._double is None:
+            self._double = self.to(torch.float64)
+        return self._double
+
+    def __getstate__(self) -> dict[str, Any]:
+        derived = {"_matrix", "_spectrum", "_double", "_adjoint", "_adjoint_of"}
+        return {k: None if k in derived else v for k, v in self.__dict__.items()}
+
+    def __repr__(self) -> str:
+        graphs = "" if self.batch is None else f", num_graphs={self.num_graphs}"
+        return (
+            f"Propagation(num_nodes={self.num_nodes}{graphs}, nnz={self.pattern.nnz}, "
+            f"normalization={self.normalization!r}, symmetric={self.symmetric}, "
+            f"norm_bound={self.norm_bound:.6g} [{self.norm.kind}: {self.reason}], "
+            f"dtype={self.dtype}, device={str(self.device)!r})"
+        )
+
+
+def _is_symmetric(pattern: Pattern, values: Tensor) -> bool:
+    """Compare a matrix with its transpose: the same pattern, values equal up to rounding."""
+    other, order = pattern.transposed
+    if not (torch.equal(pattern.crow, other.crow) and torch.equal(pattern.col, other.col)):
+        return False
+    values = values.detach()
+    return torch.allclose(values, values[order], rtol=1e-12, atol=0.0)
+
+
+class _Product(torch.autograd.Function):
+    r"""The product :math:`P X`, differentiable in the values of ``P`` and in ``X``, twice."""
+
+    @staticmethod
+    def forward(values: Tensor, x: Tensor, propagation: Propagation) -> Tensor:
+        return propagation.multiply(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, x, ctx.propagation = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (x,) = ctx.saved_tensors
+        (grad,) = grads
+        wants_values, wants_x, _ = ctx.needs_input_grad
+        grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
+        grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
+        return grad_values, grad_x, None

@@ -1,0 +1,193 @@
+r"""Equilibria as differentiable functions of bias, weight and edge weights.
+
+With :math:`Z = \gamma P^m Z W + B` and a cotangent :math:`G`, the adjoint equation is
+
+.. math::  U = \gamma (P^{\top})^m U W^{\top} + G,
+
+and :math:`\partial B = U`, :math:`\partial W = \gamma (P^m Z)^{\top} U`. It is an equation of
+the same kind with the same contraction constant, so it is solved by the same solvers with the
+same certificate, and is differentiable in turn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
+from mgnni.graph.propagation import Propagation
+from mgnni.implicit.check import check_gamma, check_options, check_tensors
+from mgnni.solve.equation import Equations
+from mgnni.solve.result import SolveStats, Status
+from mgnni.solve.solve import Options, solve
+
+MEMORY = ("fast", "low")
+ON_FAILURE = ("raise", "warn")
+
+
+@dataclass
+class SolveLog:
+    """How the equations of one pass were solved, one record a scale.
+
+    ``backward`` is empty until gradients have been computed through the pass.
+    """
+
+    forward: tuple[SolveStats, ...] = ()
+    backward: tuple[SolveStats, ...] = ()
+
+    @property
+    def worst_error_bound(self) -> float:
+        """The largest certified error over both passes and all scales."""
+        bounds = [stats.error_bound for stats in (*self.forward, *self.backward)]
+        return max(bounds, default=0.0)
+
+
+@dataclass(eq=False)
+class _Request:
+    """One stack of equations to solve, apart from the tensors that autograd must see."""
+
+    propagation: Propagation
+    scales: tuple[int, ...]
+    gamma: float
+    options: Options
+    memory: str
+    on_failure: str
+    log: SolveLog
+    backward: bool = False
+    equations: Equations | None = None  # what is known of the weights, once solved
+    hop: Tensor | None = field(default=None, repr=False)
+
+    def adjoint(self, log: SolveLog) -> _Request:
+        """The request for the adjoint equation."""
+        return _Request(
+            self.propagation.adjoint(),
+            self.scales,
+            self.gamma,
+            self.options,
+            self.memory,
+            self.on_failure,
+            log,
+            not self.backward,
+            self.equations,
+        )
+
+    def run(self, weight: Tensor, bias: Tensor) -> Tensor:
+        """Solve, record, and raise or warn on failure."""
+        if self.equations is None:
+            equations = Equations(self.propagation, self.scales, self.gamma, weight, bias)
+        else:
+            equations = self.equations.adjoint(bias)
+        solution = solve(equations, self.options)
+        self.equations = equations.with_bias(bias.new_empty(len(self.scales), 0, 0))
+        self.hop = solution.hop if self.memory == "fast" else None
+        if self.backward:
+            self.log.backward = solution.stats
+        else:
+            self.log.forward = solution.stats
+        for stats in solution.stats:
+            if not stats.converged:
+                self._fail(stats, bias)
+        return solution.z
+
+    def _fail(self, stats: SolveStats, bias: Tensor) -> None:
+        if stats.status is Status.NOT_FINITE and not bool(torch.isfinite(bias).all()):
+            name = "the gradient that reached the equilibrium" if self.backward else "'bias'"
+            raise ArgumentError(
+                f"{name} must be finite (got nan or inf in it); check the features and the loss "
+                "with torch.isfinite"
+            )
+        message = f"{'adjoint' if self.backward else 'equilibrium'} equation: {stats.failure()}"
+        if self.on_failure == "raise":
+            raise ConvergenceError(message)
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+
+
+class _Equilibrium(torch.autograd.Function):
+    """Solve a stack of equations; differentiate by the adjoint equation, any number of times."""
+
+    @staticmethod
+    def forward(values: Tensor | None, weight: Tensor, bias: Tensor, request: _Request) -> Tensor:
+        return request.run(weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, weight, _, ctx.request = inputs
+        ctx.hop, ctx.request.hop = ctx.request.hop, None
+        ctx.save_for_backward(output, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        z, weight = ctx.saved_tensors
+        (grad,) = grads
+        request: _Request = ctx.request
+        wants_values, wants_weight, wants_bias, _ = ctx.needs_input_grad
+        adjoint = request.adjoint(request.log if not request.backward else SolveLog())
+        values = adjoint.propagation.values
+        u = _Equilibrium.apply(
+            values if values.requires_grad else None, weight.mT, grad.to(z.dtype), adjoint
+        )
+        grad_values = grad_weight = None
+        if wants_weight:
+            hop = ctx.hop
+            if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
+                hop = _hop(request.propagation, z, request.scales)
+            grad_weight = request.gamma * (hop.mT @ u)
+        if wants_values:
+            grad_values = _grad_values(request, z, request.gamma * (u @ weight.mT))
+        return grad_values, grad_weight, u if wants_bias else None, None
+
+
+def _hop(propagation: Propagation, z: Tensor, scales: Sequence[int]) -> Tensor:
+    return torch.stack([propagation.apply(z[i], scale) for i, scale in enumerate(scales)])
+
+
+def _grad_values(request: _Request, z: Tensor, cotangent: Tensor) -> Tensor:
+    r"""Differentiate :math:`P^m Z` by the entries of ``P``, :math:`Z` being held fixed.
+
+    :math:`\sum_k ((P^{\top})^k V) (P^{m-1-k} Z)^{\top}`, sampled where ``P`` has entries.
+    """
+    forward, backward = request.propagation, request.propagation.adjoint()
+    total = torch.zeros_like(forward.values)
+    for index, scale in enumerate(request.scales):
+        states = [z[index]]
+        for _ in range(scale - 1):
+            states.append(forward.apply(states[-1]))
+        v = cotangent[index]
+        for state in reversed(states):
+            total = total + forward.pattern.sampled_product(v, state)
+            v = backward.apply(v)
+    return total
+
+
+def equilibria(
+    propagation: Propagation,
+    weight: Tensor,  # shape: (scales, channels, channels)
+    bias: Tensor,  # shape: (num_nodes, channels)
+    scales: tuple[int, ...],
+    gamma: float,
+    *,
+    options: Options = Options(),  # noqa: B008 (immutable)
+    memory: str = "fast",
+    on_failure: str = "raise",
+) -> tuple[Tensor, SolveLog]:
+    """Solve the equations of all scales together, differentiably.
+
+    Returns:
+        The states, shape ``(scales, num_nodes, channels)``, and the log of the solves.
+    """
+    gamma = check_gamma(gamma)
+    check_options(options.tol, options.max_iter)
+    check_choice("memory", memory, MEMORY)
+    check_choice("on_failure", on_failure, ON_FAILURE)
+    stack = bias.unsqueeze(0).expand(len(scales), *bias.shape)
+    check_tensors(propagation, weight, stack, len(scales))
+    log = SolveLog()
+    request = _Request(propagation, scales, gamma, options, memory, on_failure, log)
+    values = propagation.values if propagation.values.requires_grad else None
+    z = _Equilibrium.apply(values, weight, stack, request)
+    return z, log  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""The parts of a model as modules, one equation each; they hold parameters, but no loop."""

@@ -1,0 +1,1 @@
+"""Models: the layers put together; they hold no mathematics of their own."""

@@ -1,0 +1,250 @@
+"""MGNNI: input map, equilibria at several scales, attention over them, head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mgnni.errors import ArgumentError, check_choice
+from mgnni.graph.cache import cached_propagation
+from mgnni.graph.normalize import NORMALIZATIONS
+from mgnni.graph.propagation import FLOWS, Propagation
+from mgnni.implicit.linear import SolveLog
+from mgnni.layers.equilibrium import MultiscaleEquilibrium
+from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
+from mgnni.layers.heads import HEADS, GraphHead, LinearHead, ResidualHead
+from mgnni.layers.inputs import INPUT_MAPS, MLP
+from mgnni.models.presets import preset
+
+LEVELS = ("auto", "node", "graph")
+
+
+class MGNNI(nn.Module):
+    r"""The multiscale implicit graph network of `Liu et al., NeurIPS 2022`.
+
+    .. math::  B = f(X), \qquad Z_m = \gamma\, P^m Z_m\, g(F_m) + B, \qquad
+               Z = \sum_m \alpha_m Z_m, \qquad \text{logits} = f_o(Z).
+
+    Args:
+        in_channels: features of a node.
+        hidden_channels: width :math:`h` of the equilibria.
+        out_channels: classes, or labels.
+        scales: hops :math:`m` of one implicit step, one equilibrium each.
+        gamma: contraction factor :math:`\gamma \in [0, 1)`.
+        input_map: ``"mlp"``; ``"mlp-relu"``, with a ReLU at the end as the paper writes it; or
+            ``"identity"``, the features themselves, with ``hidden_channels == in_channels``.
+        input_widths: hidden widths of the perceptron; ``(hidden_channels,)`` by default.
+        dropout: probability, in the input map and the head.
+        fusion: ``"attention"`` over scales, or their ``"mean"``.
+        attention_channels: width of the attention.
+        batch_norm: normalise the fused states, before the linear head.
+        head: ``"linear"``; ``"residual"``, the authors' for PPI; ``"graph"``, theirs for graphs.
+        head_channels: width of the residual head; ``hidden_channels`` by default.
+        head_layers: hidden layers of the residual and the graph head.
+        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
+        normalization: ``"auto"``: ``"sym"`` on an undirected graph and ``"dir"`` on a directed
+            one; or any of :meth:`Propagation.from_edge_index`, as are ``self_loops``, ``flow``.
+        solver, tol, max_iter, memory, on_failure: see :func:`mgnni.solve_equilibrium`.
+
+    Shapes:
+        - **input:** ``x``, ``(num_nodes, in_channels)``; ``edge_index``, ``(2, num_edges)``
+        - **output:** logits, ``(num_nodes or num_graphs, out_channels)``
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        scales: Sequence[int] = (1, 2),
+        gamma: float = 0.8,
+        *,
+        input_map: str = "mlp",
+        input_widths: Sequence[int] | None = None,
+        dropout: float = 0.5,
+        fusion: str = "attention",
+        attention_channels: int = 16,
+        batch_norm: bool = False,
+        head: str = "linear",
+        head_channels: int | None = None,
+        head_layers: int = 3,
+        level: str = "auto",
+        normalization: str = "auto",
+        self_loops: bool = True,
+        flow: str = "source_to_target",
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        memory: str = "fast",
+        on_failure: str = "raise",
+    ) -> None:
+        super().__init__()
+        for name, width in (
+            ("in_channels", in_channels),
+            ("hidden_channels", hidden_channels),
+            ("out_channels", out_channels),
+        ):
+            if not isinstance(width, int) or width < 1:
+                raise ArgumentError(f"'{name}' must be a positive int (got {width!r})")
+        if not 0 <= dropout < 1:
+            raise ArgumentError(f"'dropout' must lie in [0, 1) (got {dropout}); 0 switches it off")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.level = check_choice("level", level, LEVELS)
+        self.graph_options: dict[str, Any] = {
+            "normalization": check_choice(
+                "normalization", normalization, (*NORMALIZATIONS, "auto")
+            ),
+            "self_loops": self_loops,
+            "flow": check_choice("flow", flow, FLOWS),
+        }
+        self.last_normalization: str | None = None
+
+        check_choice("input_map", input_map, INPUT_MAPS)
+        if input_map == "identity":
+            if hidden_channels != in_channels:
+                raise ArgumentError(
+                    "'hidden_channels' must equal in_channels with input_map='identity' (got "
+                    f"{hidden_channels} and {in_channels}); set it so, or use input_map='mlp'"
+                )
+            self.input_map: nn.Module = nn.Identity()
+        else:
+            inner = (hidden_channels,) if input_widths is None else tuple(input_widths)
+            widths = (in_channels, *inner, hidden_channels)
+            self.input_map = MLP(widths, dropout, activate_last=input_map == "mlp-relu")
+        self.equilibrium = MultiscaleEquilibrium(
+            hidden_channels,
+            scales,
+            gamma,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            memory=memory,
+            on_failure=on_failure,
+        )
+        check_choice("fusion", fusion, FUSIONS)
+        self.fusion: ScaleAttention | ScaleMean = (
+            ScaleAttention(hidden_channels, attention_channels)
+            if fusion == "attention"
+            else ScaleMean()
+        )
+        check_choice("head", head, HEADS)
+        self.head: nn.Module
+        if head == "linear":
+            self.head = LinearHead(hidden_channels, out_channels, dropout, batch_norm)
+        elif batch_norm:
+            raise ArgumentError(
+                f"'batch_norm' belongs to head='linear' (got True with head={head!r}); leave it out"
+            )
+        elif head == "residual":
+            width = head_channels or hidden_channels
+            self.head = ResidualHead(
+                in_channels, hidden_channels, width, out_channels, head_layers, dropout
+            )
+        else:
+            self.head = GraphHead(hidden_channels, out_channels, head_layers, dropout)
+
+    @classmethod
+    def from_preset(cls, name: str, in_channels: int, out_channels: int, **changes: Any) -> MGNNI:
+        """Build a configuration of the authors: ``webkb``, ``wikipedia``, ``ppi`` or ``tu``.
+
+        Args:
+            name: which one; see :mod:`mgnni.models.presets`.
+            in_channels: features of a node.
+            out_channels: classes, or labels.
+            changes: any argument of :class:`MGNNI`, over that of the preset.
+        """
+        options = {**preset(name, in_channels), **changes}
+        return cls(in_channels, options.pop("hidden_channels"), out_channels, **options)
+
+    @property
+    def solve_log(self) -> SolveLog:
+        """How the equations of the last pass were solved, forward and, once run, backward."""
+        return self.equilibrium.log
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        for part in (self.input_map, self.equilibrium, self.fusion, self.head):
+            if not isinstance(part, nn.Identity):
+                part.reset_parameters()  # type: ignore[operator]
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor | Propagation,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        *,
+        return_attention: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return the logits, and the weight of each scale at each node if asked for.
+
+        Args:
+            x: features of the nodes.
+            edge_index: the graph, or a :class:`~mgnni.Propagation` of it. The operator of an
+                ``edge_index`` is built at the first call and kept while the tensor stays the same.
+            edge_weight: weights of the edges.
+            batch: graph of each node. Graphs are separate problems, each with its own certificate.
+            return_attention: return ``(logits, weights)``; the weights have shape
+                ``(num_nodes, scales)``.
+        """
+        propagation = self._propagation(x, edge_index, edge_weight, batch)
+        try:
+            z = self.equilibrium(self.input_map(x), propagation)
+        except ArgumentError:
+            if not bool(torch.isfinite(x).all()):
+                where = (~torch.isfinite(x)).nonzero()[0].tolist()
+                raise ArgumentError(
+                    f"'x' must be finite (got {x[tuple(where)].item()} at row {where[0]}, column "
+                    f"{where[1]}); impute or drop such features"
+                ) from None
+            raise
+        fused, weight = self.fusion(z.to(x.dtype))
+        pooled = self.level == "graph" or (self.level == "auto" and batch is not None)
+        logits = self.head(fused, x, batch if pooled else None, propagation.num_graphs)
+        return (logits, weight) if return_attention else logits
+
+    def _propagation(
+        self,
+        x: Tensor,
+        edge_index: Tensor | Propagation,
+        edge_weight: Tensor | None,
+        batch: Tensor | None,
+    ) -> Propagation:
+        if x.dim() != 2 or x.size(1) != self.in_channels or not x.is_floating_point():
+            raise ArgumentError(
+                f"'x' must be floating point of shape (num_nodes, {self.in_channels}) (got "
+                f"{x.dtype}, {tuple(x.shape)}); in_channels of the model must be x.size(1)"
+            )
+        if isinstance(edge_index, Propagation):
+            if edge_weight is not None:
+                raise ArgumentError(
+                    "'edge_weight' must be None with a Propagation (got a tensor), which has its "
+                    "weights already; pass it to Propagation.from_edge_index"
+                )
+            if batch is not None and edge_index.num_graphs != int(batch.max()) + 1:
+                raise ArgumentError(
+                    f"'batch' must name the graphs of the Propagation, {edge_index.num_graphs} (got "
+                    f"{int(batch.max()) + 1}); pass batch to Propagation.from_edge_index too"
+                )
+            self.last_normalization = edge_index.normalization
+            return edge_index
+        if isinstance(edge_index, Tensor) and edge_index.device != x.device:
+            raise ArgumentError(
+                f"'edge_index' must be on the device of x, {x.device} (got {edge_index.device}); "
+                "use data.to(device)"
+            )
+        dtype = x.dtype if x.dtype is torch.float64 else torch.float32
+        propagation = cached_propagation(
+            edge_index, x.size(0), edge_weight, batch=batch, dtype=dtype, **self.graph_options
+        )
+        self.last_normalization = propagation.normalization
+        return propagation
+
+    def extra_repr(self) -> str:
+        """Graph options, and the normalization that ``"auto"`` became in the last pass."""
+        used = f" (last used: {self.last_normalization!r})" if self.last_normalization else ""
+        options = ", ".join(f"{k}={v!r}" for k, v in self.graph_options.items())
+        return f"{options}{used}, level={self.level!r}"

@@ -1,0 +1,114 @@
+r"""The one residual of the library, measured at the returned point, and the bound it certifies.
+
+If the map :math:`T(Z) = \gamma P^m Z W + B` contracts by :math:`L < 1` in some norm, then
+:math:`\|Z - Z^\star\| \le \|T(Z) - Z\| / (1 - L)`. The residual is measured per graph, over
+all of its nodes and channels, since these are coupled; graphs of a batch are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mgnni.solve.equation import Equations, Operator
+
+
+def graph_sum(operator: Operator, x: Tensor) -> Tensor:
+    """Sum over the nodes of each graph: ``(..., num_nodes)`` to ``(..., num_graphs)``."""
+    if operator.batch is None:
+        return x.sum(-1, keepdim=True)
+    total = x.new_zeros(*x.shape[:-1], operator.num_graphs)
+    return total.index_add_(-1, operator.batch, x)
+
+
+def _graph_max(operator: Operator, x: Tensor) -> Tensor:
+    """Largest non-negative number of each graph, zero for a graph without nodes."""
+    if operator.batch is None:
+        return x.amax(-1, keepdim=True) if x.size(-1) else x.new_zeros(*x.shape[:-1], 1)
+    largest = x.new_zeros(*x.shape[:-1], operator.num_graphs)
+    index = operator.batch.expand_as(x)
+    return largest.scatter_reduce_(-1, index, x, "amax", include_self=True)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """Norm of every row, in float64: ``(..., nodes, channels)`` to ``(..., nodes)``.
+
+    Rows are short, so only the sums over nodes need the wider type; but a float32 row may
+    overflow or vanish when squared, and is then taken again in float64.
+    """
+    rows = torch.linalg.vector_norm(x, dim=-1).double()
+    if x.dtype is not torch.float64 and not bool(((rows > 1e-15) & (rows < 1e15)).all()):
+        rows = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
+    return rows
+
+
+def frobenius(operator: Operator, x: Tensor) -> Tensor:
+    """Frobenius norm of each graph's rows: ``(..., nodes, channels)`` to ``(..., graphs)``."""
+    return graph_sum(operator, _rows(x).square()).sqrt()
+
+
+def _norm(operator: Operator, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The Frobenius norm and the operator's own norm of each graph."""
+    rows = _rows(x)
+    plain = graph_sum(operator, rows.square()).sqrt()
+    norm = operator.norm
+    if norm.kind == "max" and norm.weight is not None:
+        return plain, _graph_max(operator, rows / norm.weight)
+    if norm.kind == "sum" and norm.weight is not None:
+        return plain, graph_sum(operator, rows * norm.weight)
+    return plain, plain
+
+
+def _to_frobenius(operator: Operator) -> Tensor:
+    """The factor from the operator's own norm to the Frobenius norm, one a graph."""
+    norm = operator.norm
+    if norm.kind == "max" and norm.weight is not None:
+        return graph_sum(operator, norm.weight.square()).sqrt()
+    if norm.kind == "sum" and norm.weight is not None:
+        return _graph_max(operator, 1 / norm.weight)
+    return torch.ones((), dtype=torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Residuals of a stack at one point; norms have shape ``(equations, graphs)``, on the CPU."""
+
+    residual: Tensor  # T(Z) - Z, shape: (equations, nodes, channels)
+    hop: Tensor  # P^m Z, which the gradient of the weight needs too
+    residual_norm: Tensor
+    reference: Tensor  # the larger of ||B||_F and ||Z||_F
+    error_bound: Tensor  # on ||Z - Z*||_F
+
+    @property
+    def relative(self) -> Tensor:
+        """Residual norm over the reference; zero where both vanish."""
+        ratio = self.residual_norm / self.reference
+        return torch.where(self.residual_norm == 0, torch.zeros_like(ratio), ratio)
+
+
+def measure(equations: Equations, z: Tensor) -> Measurement:
+    """Measure the residual at ``z`` and what it certifies."""
+    operator = equations.operator
+    hop = equations.hop(z)
+    residual = torch.baddbmm(equations.bias, hop, equations.weight, alpha=equations.gamma).sub_(z)
+    plain_r, own_r = _norm(operator, residual)
+    plain_z, own_z = _norm(operator, z)
+    plain_b, own_b = _norm(operator, equations.bias)
+
+    # A computed residual carries the rounding of its own evaluation. A sum of k terms loses about
+    # sqrt(k) units in the last place, save with negligible probability (Higham and Mary, 2019).
+    unit = torch.finfo(z.dtype).eps / 2
+    weight_norm = torch.linalg.matrix_norm(equations.weight.double())
+    constants = []
+    for scale in equations.scales:
+        terms = scale * operator.longest_row**0.5 + equations.channels**0.5 + 4
+        constants.append(equations.gamma * operator.norm_bound**scale * terms)
+    factor = torch.tensor(constants, dtype=torch.float64, device=z.device) * weight_norm
+    rounding = unit * (factor.unsqueeze(1) * own_z + 2 * (own_z + own_b))
+    contraction = torch.tensor(equations.contractions, dtype=torch.float64, device=z.device)
+    bound = (own_r + rounding) / (1 - contraction).unsqueeze(1)
+    bound = bound * _to_frobenius(operator).to(z.device)
+    packed = torch.stack([plain_r, torch.maximum(plain_b, plain_z), bound]).cpu()  # one transfer
+    return Measurement(residual, hop, *packed.unbind())

@@ -1,0 +1,36 @@
+"""Neumann's series, decoupled by the eigenvectors of the weight; for any operator."""
+
+from __future__ import annotations
+
+import torch
+
+from mgnni.solve.equation import Equations
+from mgnni.solve.sweep import Polynomials
+
+
+def neumann(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomials, bool]:
+    r"""Return :math:`y_j = \sum_i \mu_j^i P^{m i} c_j` with :math:`\mu_j = \gamma\lambda_j`, cut off.
+
+    In the norm of the operator the tail after :math:`k` terms is at most
+    :math:`\ell^{k+1} / (1 - \ell)\,\|c_j\|` with :math:`\ell = |\mu_j| \|P\|^m`, and the residual
+    at most :math:`\ell^{k+1} \|c_j\|`. Slow columns are few, because
+    :math:`\sum_j \lambda_j^2 \le 1` for the weights of MGNNI.
+
+    Returns:
+        The polynomials, and whether ``max_iter`` terms were too few for some column.
+    """
+    values = equations.gamma * equations.decoupling.eigenvalues  # mu, shape: (equations, channels)
+    scale = torch.tensor(equations.scales).unsqueeze(1).expand_as(values)
+    rate = values.abs() * equations.operator.norm_bound ** scale.double()
+    tiny = torch.finfo(torch.float64).tiny
+    needed = torch.log(torch.tensor(tol, dtype=torch.float64)) / torch.log(rate.clamp(min=tiny))
+    terms = torch.ceil(needed).clamp(min=0).nan_to_num(posinf=max_iter + 1.0)
+    short = bool((terms > max_iter).any())
+    terms = terms.clamp(max=max_iter).long()
+
+    mu, scale, degree = values.flatten(), scale.flatten(), (terms * scale).flatten()
+    highest = int(degree.max()) if degree.numel() else 0
+    hop = torch.arange(highest + 1).unsqueeze(1)
+    coefficient = mu ** (hop // scale)
+    coefficient[(hop % scale != 0) | (hop > degree)] = 0
+    return Polynomials(coefficient, degree, chebyshev=False, bound=1.0), short

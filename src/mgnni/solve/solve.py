@@ -1,0 +1,148 @@
+"""Propose, measure, refine: the one place where it is decided that an equation is solved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mgnni.solve.certify import Measurement, measure
+from mgnni.solve.equation import Equations
+from mgnni.solve.result import SolveStats, Status
+from mgnni.solve.solver import SOLVERS, choose, sufficient
+
+ROUNDS = 8  # corrections at most; each must halve the residual
+
+
+@dataclass(frozen=True)
+class Options:
+    """How equations shall be solved; see :func:`mgnni.solve_equilibrium`."""
+
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The solved stack: states, :math:`P^m Z` at them, and one record an equation."""
+
+    z: Tensor  # shape: (equations, nodes, channels)
+    hop: Tensor
+    stats: tuple[SolveStats, ...]
+
+
+@contextmanager
+def _full_precision(device: torch.device) -> Iterator[None]:
+    """Keep products in float32 at float32, whatever is allowed around: a certificate needs it."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@torch.no_grad()
+def solve(equations: Equations, options: Options) -> Solution:
+    """Solve the equations and certify the result; failure is recorded, not raised."""
+    device = equations.bias.device
+    with torch.autocast(device.type, enabled=False), _full_precision(device):
+        equations.require_contraction()
+        name = choose(options.solver, equations)
+        if equations.bias.numel() == 0:
+            return _empty(equations, options, name)
+        return _refine(equations, options, name)
+
+
+def _refine(equations: Equations, options: Options, name: str) -> Solution:
+    """Solve, then solve for the residual, until the measured residual meets the tolerance.
+
+    A float32 solve that misses it is refined with residuals taken in float64, which brings it
+    down to the rounding of the returned states themselves.
+    """
+    tol, solver = options.tol, SOLVERS[name]
+    budget = options.max_iter or sufficient(equations, tol)
+    z, iterations, exhausted = solver.propose(equations, 0.7 * tol, budget)
+    found = measure(equations, z)
+    exact: Equations | None = None
+    for _ in range(ROUNDS):
+        failed = ~(found.relative <= tol)  # shape: (equations, graphs); true for nan
+        if exhausted or not bool(failed.any()) or not bool(found.residual_norm.isfinite().all()):
+            break
+        if exact is None:
+            exact = equations.double()
+            found = measure(exact, z.double())
+            continue
+        needed = (tol * found.reference / found.residual_norm)[failed].min().item()
+        keep = _nodes(equations, failed).unsqueeze(-1)
+        correction = equations.with_bias((found.residual * keep).to(z.dtype))
+        left = max(budget - int(iterations.max()), 1)
+        dz, steps, exhausted = solver.propose(correction, min(0.5, 0.5 * needed), left)
+        better = measure(exact, (z + dz).double())
+        if not bool((better.relative[failed] <= 0.5 * found.relative[failed]).any()):
+            break
+        z, found, iterations = z + dz, better, iterations + steps * failed
+    stats = _stats(equations, options, name, found, iterations, exhausted)
+    return Solution(z, found.hop.to(z.dtype), stats)
+
+
+def _nodes(equations: Equations, graphs: Tensor) -> Tensor:
+    """Hand one flag a graph to its nodes: ``(equations, graphs)`` to ``(equations, nodes)``."""
+    batch = equations.operator.batch
+    graphs = graphs.to(equations.bias.device)
+    if batch is None:
+        return graphs.expand(-1, equations.operator.num_nodes)
+    return graphs[:, batch]
+
+
+def _stats(
+    equations: Equations,
+    options: Options,
+    name: str,
+    found: Measurement,
+    iterations: Tensor,
+    exhausted: bool,
+) -> tuple[SolveStats, ...]:
+    records = []
+    relative = found.relative
+    for index, scale in enumerate(equations.scales):
+        if bool((relative[index] <= options.tol).all()):
+            status = Status.CONVERGED
+        elif not bool(found.residual_norm[index].isfinite().all()):
+            status = Status.NOT_FINITE
+        else:
+            status = Status.MAX_ITER if exhausted else Status.STAGNATED
+        records.append(
+            SolveStats(
+                residual=float(found.residual_norm[index].max()),
+                relative_residual=float(relative[index].max()),
+                iterations=int(iterations[index].max()),
+                status=status,
+                error_bound=float(found.error_bound[index].max()),
+                contraction=equations.contractions[index],
+                norm=equations.operator.norm.kind,
+                tol=options.tol,
+                solver=name,
+                scale=scale,
+                graph_relative_residual=relative[index],
+                graph_error_bound=found.error_bound[index],
+                graph_iterations=iterations[index],
+            )
+        )
+    return tuple(records)
+
+
+def _empty(equations: Equations, options: Options, name: str) -> Solution:
+    """No nodes or no channels: the empty state solves the equation."""
+    count, graphs = len(equations), equations.operator.num_graphs
+    zero = torch.zeros(count, max(graphs, 1), dtype=torch.float64)
+    z = torch.zeros_like(equations.bias)
+    found = Measurement(z, z, zero, zero, zero)
+    return Solution(z, z, _stats(equations, options, name, found, zero.long(), False))

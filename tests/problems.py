@@ -1,0 +1,76 @@
+"""Graphs, weights and equations whose answers are known by other means.
+
+Symmetric cases hide a missing transpose, and losses on all nodes hide a row that stopped early, so
+most of these are lopsided: directed, weighted, with isolated nodes and non-symmetric weights.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import to_undirected
+
+from mgnni import Propagation
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def chain(num_nodes: int) -> Tensor:
+    """The path 0-1-...-(n-1) as an undirected edge_index."""
+    nodes = torch.arange(num_nodes)
+    return to_undirected(torch.stack([nodes[:-1], nodes[1:]]), num_nodes=num_nodes)
+
+
+def lopsided_edges(num_nodes: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """A directed graph with weights, a self-loop, a repeated edge and two isolated nodes."""
+    g = generator(seed)
+    edge_index = torch.randint(0, max(num_nodes - 2, 1), (2, 3 * num_nodes), generator=g)
+    if num_nodes > 2:
+        extra = torch.tensor([[1, 0, 0], [1, 1, 1]])  # a self-loop, and an edge twice over
+        edge_index = torch.cat([edge_index, extra], dim=1)
+    weight = 0.1 + torch.rand(edge_index.size(1), dtype=torch.float64, generator=g)
+    return edge_index, weight
+
+
+def propagation(kind: str, num_nodes: int = 12, seed: int = 0, **options: object) -> Propagation:
+    """An operator of each kind: ``sym`` is undirected, all others are lopsided."""
+    edge_index, weight = lopsided_edges(num_nodes, seed)
+    if kind == "sym":
+        edge_index, weight = to_undirected(edge_index, weight, num_nodes=num_nodes)
+    if kind == "none":  # scaled so that a contraction can be proven
+        weight = weight / (weight.sum() + 1)
+    options = {"dtype": torch.float64, **options}
+    return Propagation.from_edge_index(edge_index, num_nodes, weight, kind, **options)
+
+
+def weight(kind: str, channels: int = 4, seed: int = 0) -> Tensor:
+    """A square matrix of spectral norm at most one, in float64."""
+    g = generator(seed)
+    factor = torch.randn(channels, channels, dtype=torch.float64, generator=g)
+    if kind == "general":  # not symmetric, not even normal
+        return factor / torch.linalg.matrix_norm(factor, 2)
+    if kind == "rank-one":
+        factor = factor[:, :1] @ factor[:1]
+    if kind == "identity":
+        factor = torch.eye(channels, dtype=torch.float64)
+    gram = factor.T @ factor
+    if kind == "indefinite":
+        gram = gram - 0.4 * torch.trace(gram) / channels * torch.eye(channels, dtype=torch.float64)
+    return gram / torch.linalg.matrix_norm(gram)
+
+
+def dense_solution(
+    operator: Propagation, w: Tensor, bias: Tensor, scale: int, gamma: float
+) -> Tensor:
+    r"""Solve :math:`(I - \gamma P^m \otimes W^{\top}) \mathrm{vec}(Z) = \mathrm{vec}(B)` densely.
+
+    In float64, and differentiable by autograd in all of its arguments.
+    """
+    n, h = bias.shape
+    p = operator.to_dense().double()
+    power = torch.linalg.matrix_power(p, scale)
+    system = torch.eye(n * h, dtype=torch.float64, device=bias.device)
+    system = system - gamma * torch.kron(power, w.double().T.contiguous())
+    return torch.linalg.solve(system, bias.double().flatten()).view(n, h)

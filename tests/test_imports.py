@@ -1,0 +1,120 @@
+"""Who may import whom, and what `import mgnni` must not need."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "mgnni"
+
+# package -> what it may import from us, besides itself
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "graph": {"errors"},
+    "solve": {"errors"},
+    "data": {"errors"},
+    "implicit": {"errors", "graph", "solve"},
+    "layers": {"errors", "graph", "solve", "implicit"},
+    "models": {"errors", "graph", "solve", "implicit", "layers"},
+    "analysis": {"errors", "graph", "solve", "implicit", "layers", "models"},
+    "train": {"errors", "solve", "models", "data"},
+}
+MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
+
+# Known to the command line only: the library works, and starts fast, without them.
+OPTIONAL = ("tyro", "rich", "matplotlib", "pandas", "lightning")
+
+
+def imported_parts(path: Path, root: str) -> set[str]:
+    """Return the parts of ``root`` that the file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}:{node.lineno}: use absolute imports"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        # `import mgnni` is an import of all its parts, and is reported as `mgnni`.
+        found |= {[*name.split("."), root][1] for name in names if name.split(".")[0] == root}
+    return found
+
+
+def check_layers(package: Path) -> None:
+    """Fail on the first file that imports what its layer may not know."""
+    for path in sorted(package.rglob("*.py")):
+        layer = path.relative_to(package).parts[0].removesuffix(".py")
+        imported = imported_parts(path, package.name)
+        if layer in MAY_IMPORT_EVERYTHING:
+            continue
+        assert layer in MAY_IMPORT, f"{path}: give '{layer}' its place in MAY_IMPORT"
+        extra = imported - MAY_IMPORT[layer] - {layer}
+        assert not extra, (
+            f"{path}: '{layer}' may import {sorted(MAY_IMPORT[layer])}, not {sorted(extra)}"
+        )
+
+
+def test_imports_point_down() -> None:
+    check_layers(PACKAGE)
+
+
+def test_the_layers_have_no_cycle() -> None:
+    placed: set[str] = set()
+    while placed != set(MAY_IMPORT):
+        ready = {layer for layer, below in MAY_IMPORT.items() if below <= placed}
+        assert ready > placed, f"a cycle among {sorted(set(MAY_IMPORT) - placed)}"
+        placed = ready
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "allowed"),
+    [
+        ("solve/picard.py", "from mgnni.errors import ConvergenceError", True),
+        ("solve/picard.py", "from mgnni.solve.loop import solve", True),
+        ("solve/picard.py", "import torch", True),
+        ("solve/picard.py", "import mgnni_other.graph", True),
+        ("solve/picard.py", "from mgnni.graph.operator import Propagation", False),
+        ("solve/picard.py", "def f():\n    import mgnni.graph.operator", False),
+        ("solve/picard.py", "from mgnni import models", False),
+        ("solve/picard.py", "from mgnni import MGNNI", False),
+        ("solve/picard.py", "import mgnni", False),
+        ("solve/picard.py", "from ..graph import operator", False),
+        ("solve/picard.py", "from . import loop", False),
+        ("errors.py", "from mgnni.solve import picard", False),
+        ("implicit/linear.py", "from mgnni.graph.operator import Propagation", True),
+        ("analysis/reach.py", "from mgnni.train.loop import fit", False),
+        ("cli.py", "from mgnni.train.loop import fit", True),
+        ("cli.py", "from .train import loop", False),
+        ("misc.py", "import torch", False),
+    ],
+)
+def test_the_layer_check_itself(tmp_path: Path, file: str, line: str, allowed: bool) -> None:
+    path = tmp_path / "mgnni" / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(line + "\n")
+    if allowed:
+        check_layers(tmp_path / "mgnni")
+    else:
+        with pytest.raises(AssertionError, match=path.name):
+            check_layers(tmp_path / "mgnni")
+
+
+def run_fresh(code: str) -> None:
+    """Run the code in a new interpreter and show what it said if it fails."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_import_loads_nothing_optional() -> None:
+    run_fresh(
+        "import sys, mgnni\n"
+        f"loaded = [name for name in {OPTIONAL} if name in sys.modules]\n"
+        "sys.exit(f'import mgnni also imports {loaded}' if loaded else 0)"
+    )
+
+
+def test_import_needs_nothing_optional() -> None:
+    run_fresh(f"import sys\nsys.modules.update(dict.fromkeys({OPTIONAL}))\nimport mgnni")

@@ -1,0 +1,58 @@
+"""The README's code runs: every block after a `<!-- run -->` line, in order."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def code_blocks(text: str) -> list[str]:
+    """Return the python blocks that follow a ``<!-- run -->`` line, in order.
+
+    Each is padded with blank lines, so that an error names the line of the whole text.
+    """
+    blocks = []
+    lines = enumerate(text.splitlines(), start=1)
+    for number, line in lines:
+        if line.strip() != "<!-- run -->":
+            continue
+        start, fence = next(lines, (number, ""))
+        if fence.strip() != "```python":
+            raise ValueError(f"line {number}: '<!-- run -->' must be followed by a ```python block")
+        body = itertools.takewhile(lambda item: item[1].strip() != "```", lines)
+        blocks.append("\n" * start + "\n".join(line for _, line in body))
+    return blocks
+
+
+def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = code_blocks(README.read_text(encoding="utf-8"))
+    assert blocks, f"{README} has no block to run: write '<!-- run -->' on the line before one"
+    monkeypatch.chdir(tmp_path)  # what the code writes does not stay
+    namespace: dict[str, object] = {"__name__": "readme"}
+    for block in blocks:
+        exec(compile(block, str(README), "exec"), namespace)
+
+
+def test_the_quick_start_is_short() -> None:
+    quick_start = code_blocks(README.read_text(encoding="utf-8"))[0]
+    length = sum(bool(line.strip()) for line in quick_start.splitlines())
+    assert length <= 12, f"the quick start has {length} lines that are not blank; at most 12"
+
+
+def test_blocks_are_found_in_order() -> None:
+    text = (
+        "<!-- run -->\n```python\na = 1\n\nb = 2\n```\n"
+        "```python\nskipped\n```\n"
+        "<!-- run -->\n```python\nc = a\n```\n"
+    )
+    first, second = code_blocks(text)
+    assert first.splitlines() == ["", "", "a = 1", "", "b = 2"]
+    assert second.splitlines() == [""] * 11 + ["c = a"]
+
+
+@pytest.mark.parametrize("after", ["", "\n```python\na = 1\n```", "```bash\nls\n```"])
+def test_a_marker_without_a_python_block_is_refused(after: str) -> None:
+    with pytest.raises(ValueError, match=r"line 2: .* must be followed by"):
+        code_blocks("Text.\n<!-- run -->\n" + after)
