@@ -4,11 +4,11 @@ Each row solves the equilibria of all scales and their adjoint equations in floa
 as one training step does. A solver is run with the loosest tolerance, from a ladder, whose states
 and bias gradients *measure* 1e-6 or better against a float64 reference; one that reaches it at no
 tolerance is printed without a time. The textbook loop is Picard's iteration with the operator in
-CSR and the weight computed once, stopped by the relative change of the states, as a careful
-reader of the paper would write it.
+CSR and the weight computed once, stopped by the relative change of the states, as a careful reader
+of the paper would write it. Solvers take turns, so that a busy machine slows all of them alike.
 
-    python benchmarks/solve.py                 the table
-    python benchmarks/solve.py --json out.json the same, stored
+    python benchmarks/solve.py                   the table
+    python benchmarks/solve.py --json out.json   the same, stored
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -25,21 +26,43 @@ from torch import Tensor
 from torch_geometric.utils import to_undirected
 
 import mgnni
-from mgnni.implicit.solve import solve_equilibria
 from mgnni.solve.solver import SOLVERS
 
 TARGET = 1e-6
-LADDER = [1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6, 5e-7, 2e-7, 1e-7]
+LADDER = [b * 10.0**-e for e in range(2, 8) for b in (5, 2, 1)]
 CHANNELS, GAMMA = 64, 0.8
 SIZES = {"chameleon-like": (2277, 36101), "squirrel-like": (5201, 217073)}
+NEEDS_SYMMETRY = ("cg", "chebyshev", "spectral")
 Pass = Callable[[float], tuple[Tensor, Tensor, Tensor]]  # tol -> states, dB, dW
+
+
+@dataclass(frozen=True)
+class Case:
+    """One equation to solve."""
+
+    graph: str
+    directed: bool
+    scales: tuple[int, ...]
+    weights: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one solver needed for one case; ``seconds`` is None if it never reached the target."""
+
+    case: Case
+    solver: str
+    tol: float | None
+    error: float | None
+    seconds: float | None
+    speedup: float | None
 
 
 def graph(nodes: int, edges: int, generator: torch.Generator) -> Tensor:
     """A directed graph of the given size with the heavy-tailed degrees of a web graph."""
     popularity = torch.rand(nodes, generator=generator).pow(-0.6)
-    draw = lambda: torch.multinomial(popularity, edges, True, generator=generator)  # noqa: E731
-    return torch.stack([draw(), draw()]).unique(dim=1)
+    ends = [torch.multinomial(popularity, edges, True, generator=generator) for _ in range(2)]
+    return torch.stack(ends).unique(dim=1)
 
 
 def weights(kind: str, count: int, generator: torch.Generator) -> Tensor:
@@ -59,9 +82,10 @@ def weights(kind: str, count: int, generator: torch.Generator) -> Tensor:
 
 
 def textbook(
-    p: Tensor, pt: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, scales: tuple[int, ...]
+    prop: mgnni.Propagation, weight: Tensor, bias: Tensor, grad: Tensor, scales: tuple[int, ...]
 ) -> Pass:
     """Picard's iteration, one scale after another, forward and backward."""
+    forward, backward = prop.matrix, prop.adjoint().matrix
 
     def fixed_point(matrix: Tensor, w: Tensor, b: Tensor, scale: int, tol: float) -> Tensor:
         z = b
@@ -79,11 +103,11 @@ def textbook(
     def run(tol: float) -> tuple[Tensor, Tensor, Tensor]:
         states, db, dw = [], torch.zeros_like(bias), []
         for i, scale in enumerate(scales):
-            z = fixed_point(p, weight[i], bias, scale, tol)
-            u = fixed_point(pt, weight[i].T.contiguous(), grad[i], scale, tol)
+            z = fixed_point(forward, weight[i], bias, scale, tol)
+            u = fixed_point(backward, weight[i].T.contiguous(), grad[i], scale, tol)
             hop = z
             for _ in range(scale):
-                hop = p @ hop
+                hop = forward @ hop
             states.append(z)
             db += u
             dw.append(GAMMA * hop.T @ u)
@@ -104,7 +128,7 @@ def ours(
 
     def run(tol: float) -> tuple[Tensor, Tensor, Tensor]:
         w, b = weight.clone().requires_grad_(), bias.clone().requires_grad_()
-        results = solve_equilibria(prop, w, b, scales, GAMMA, solver=solver, tol=tol)
+        results = mgnni.solve_equilibria(prop, w, b, scales, GAMMA, solver=solver, tol=tol)
         z = torch.stack([result.value for result in results])
         dw, db = torch.autograd.grad(z, [w, b], grad)
         return z.detach(), db, dw
@@ -113,122 +137,110 @@ def ours(
 
 
 def error(got: tuple[Tensor, ...], want: tuple[Tensor, ...]) -> float:
-    """The largest relative error of the two solves: the states, and the gradient of the bias."""
+    """The larger relative error of the two solves: of the states, and of the bias gradient."""
     pairs = zip(got[:2], want[:2], strict=True)
     return max(float((a.double() - b).norm() / b.norm()) for a, b in pairs)
 
 
-def seconds(run: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Median time of one run."""
-    times = []
-    for _ in range(repeats + 1):
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        run()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
-
-
-def rows(device: torch.device, repeats: int, quick: bool) -> Iterator[dict[str, object]]:
-    """Measure every case; one row a solver."""
-    for name, (nodes, edges) in SIZES.items():
-        if quick and name != "chameleon-like":
+def reach(run: Pass, reference: tuple[Tensor, ...]) -> tuple[float, float] | None:
+    """The loosest tolerance that measures the target, and the error it measures."""
+    for tol in LADDER:
+        try:
+            measured = error(run(tol), reference)
+        except mgnni.ConvergenceError:
             continue
-        for directed in (False, True):
-            generator = torch.Generator().manual_seed(0)
-            index = graph(nodes, edges, generator)
-            index = (index if directed else to_undirected(index)).to(device)
-            prop = mgnni.Propagation.from_edge_index(
-                index, nodes, normalization="dir" if directed else "sym"
-            )
-            prop.adjoint()
-            for scales in ((1, 2), (1, 2, 3)):
-                for kind in ("initial", "trained"):
-                    weight = weights(kind, len(scales), generator).to(device)
-                    bias = torch.randn(nodes, CHANNELS, generator=generator).to(device)
-                    grad = torch.randn(len(scales), nodes, CHANNELS, generator=generator).to(device)
-                    double = (weight.double(), bias.double(), grad.double())
-                    reference = ours(prop.double(), *double, scales, "auto")(1e-12)
-                    case = {
-                        "graph": name,
-                        "directed": directed,
-                        "scales": list(scales),
-                        "weights": kind,
-                        "lambda_max": float(torch.linalg.matrix_norm(weight, 2).max()),
-                    }
-                    loop = textbook(prop.matrix, prop.adjoint().matrix, weight, bias, grad, scales)
-                    base = None
-                    for solver in ("textbook", "auto", *SOLVERS):
-                        if not directed and solver == "spectral" and quick:
-                            continue
-                        if directed and solver in ("cg", "chebyshev", "spectral"):
-                            continue
-                        run = (
-                            loop
-                            if solver == "textbook"
-                            else ours(prop, weight, bias, grad, scales, solver)
-                        )
-                        row: dict[str, object] = {**case, "solver": solver, "seconds": None}
-                        for tol in LADDER:
-                            try:
-                                measured = error(run(tol), reference)
-                            except mgnni.ConvergenceError:
-                                continue
-                            if measured <= TARGET:
-                                row |= {"tol": tol, "error": measured}
-                                row["seconds"] = seconds(lambda t=tol, r=run: r(t), device, repeats)
-                                break
-                        if solver == "textbook":
-                            base = row["seconds"]
-                        if base and row["seconds"]:
-                            row["speedup"] = base / row["seconds"]
-                        yield row
+        if measured <= TARGET:
+            return tol, measured
+    return None
+
+
+def seconds(run: Callable[[], object], device: torch.device) -> float:
+    """Time of one run."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def measure(case: Case, prop: mgnni.Propagation, repeats: int) -> list[Row]:
+    """Measure one case; one row a solver, the textbook loop first."""
+    device, scales = prop.device, case.scales
+    generator = torch.Generator().manual_seed(len(scales))
+    weight = weights(case.weights, len(scales), generator).to(device)
+    bias = torch.randn(prop.num_nodes, CHANNELS, generator=generator).to(device)
+    grad = torch.randn(len(scales), *bias.shape, generator=generator).to(device)
+    exact = (weight.double(), bias.double(), grad.double())
+    reference = ours(prop.double(), *exact, scales, "auto")(1e-12)
+    runs = {"textbook": textbook(prop, weight, bias, grad, scales)}
+    for solver in ("auto", *SOLVERS):
+        if not (case.directed and solver in NEEDS_SYMMETRY):
+            runs[solver] = ours(prop, weight, bias, grad, scales, solver)
+    reached = {name: reach(run, reference) for name, run in runs.items()}
+    times: dict[str, list[float]] = {name: [] for name, found in reached.items() if found}
+    for _ in range(repeats):
+        for name, spent in times.items():
+            tol = reached[name][0]  # type: ignore[index]
+            spent.append(seconds(lambda run=runs[name], tol=tol: run(tol), device))
+    median = {name: statistics.median(spent) for name, spent in times.items()}
+    rows = []
+    for name, found in reached.items():
+        tol, measured = found or (None, None)
+        ratio = None
+        if "textbook" in median and name in median:
+            ratio = median["textbook"] / median[name]
+        rows.append(Row(case, name, tol, measured, median.get(name), ratio))
+    return rows
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="the smaller graph only")
+    parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--json", type=Path, help="store the rows here")
     args = parser.parse_args()
     device = torch.device(args.device)
-    what = (
-        torch.cuda.get_device_name()
-        if device.type == "cuda"
-        else f"{torch.get_num_threads()} CPU threads"
-    )
-    print(f"mgnni {mgnni.__version__}, torch {torch.__version__}, {what}")
-    print(
-        f"h = {CHANNELS}, gamma = {GAMMA}, float32, forward + backward to a measured error of {TARGET:g}"
-    )
-    found, last = [], None
-    for row in rows(device, args.repeats, args.quick):
-        found.append(row)
-        case = (row["graph"], row["directed"], tuple(row["scales"]), row["weights"])  # type: ignore[arg-type]
-        if case != last:
-            arrow = "directed" if row["directed"] else "undirected"
-            print(
-                f"\n{row['graph']}, {arrow}, scales {case[2]}, weights {case[3]} (lambda_max {row['lambda_max']:.2f})"
+    where = f"{torch.get_num_threads()} CPU threads"
+    if device.type == "cuda":
+        where = torch.cuda.get_device_name()
+    print(f"mgnni {mgnni.__version__}, torch {torch.__version__}, {where}")
+    print(f"h = {CHANNELS}, gamma = {GAMMA}, float32, forward + backward, error {TARGET:g}")
+    found: list[Row] = []
+    for name, (nodes, edges) in SIZES.items():
+        for directed in (False, True):
+            index = graph(nodes, edges, torch.Generator().manual_seed(0))
+            index = index if directed else to_undirected(index)
+            prop = mgnni.Propagation.from_edge_index(
+                index.to(device), nodes, normalization="dir" if directed else "sym"
             )
-            last = case
-        if row["seconds"] is None:
-            print(f"  {row['solver']:<10}   did not reach {TARGET:g}")
-        else:
-            print(
-                f"  {row['solver']:<10} {1e3 * row['seconds']:9.2f} ms   error {row['error']:.1e}   tol {row['tol']:.1e}   {row['speedup']:6.2f} x textbook",
-                flush=True,
-            )
+            for scales in ((1, 2), (1, 2, 3)):
+                for kind in ("initial", "trained"):
+                    case = Case(name, directed, scales, kind)
+                    arrow = "directed" if directed else "undirected"
+                    top = "lambda_max 0.93" if kind == "trained" else "lambda_max ~ 0.34"
+                    print(f"\n{name}, {arrow}, scales {scales}, {kind} weights ({top})")
+                    for row in measure(case, prop, args.repeats):
+                        found.append(row)
+                        if row.seconds is None:
+                            print(f"  {row.solver:<10} did not reach {TARGET:g}", flush=True)
+                            continue
+                        line = f"  {row.solver:<10} {1e3 * row.seconds:9.2f} ms"
+                        line += f"   error {row.error:.1e} at tol {row.tol:.0e}"
+                        ratio = f"{row.speedup:6.2f} x" if row.speedup else "     -"
+                        print(f"{line}   {ratio} textbook", flush=True)
+    auto = [row for row in found if row.solver == "auto" and row.speedup]
+    if auto:
+        worst = min(auto, key=lambda row: row.speedup or 0)
+        print(f"\nauto against the textbook loop: at worst {worst.speedup:.2f} x ({worst.case})")
     if args.json:
-        args.json.write_text(
-            json.dumps({"device": what, "torch": torch.__version__, "rows": found}, indent=1)
-        )
+        stored = {"device": where, "torch": torch.__version__, "mgnni": mgnni.__version__}
+        stored["rows"] = [asdict(row) for row in found]  # type: ignore[assignment]
+        args.json.write_text(json.dumps(stored, indent=1))
 
 
 if __name__ == "__main__":

@@ -180,8 +180,7 @@ class Propagation:
         r"""Return :math:`P^{power} X`; differentiable in ``x`` and in the edge weights."""
         for _ in range(power):
             if torch.is_grad_enabled() and (x.requires_grad or self.values.requires_grad):
-                product = _Product.apply(self.values, x, self)
-                x = product  # type: ignore[assignment]
+                x = _Product.apply(self.values, x, self)  # type: ignore[no-untyped-call]
             else:
                 x = self.multiply(x)
         return x

@@ -48,7 +48,7 @@ class Spectrum:
         # Padding at most doubles a side, so no graph pays for a much larger one.
         side = torch.where(count > 0, 2 ** torch.ceil(torch.log2(count.clamp(min=1).double())), 0)
         blocks = []
-        for power in side.unique().tolist():
+        for power in torch.unique(side).tolist():
             if power == 0:
                 continue
             graphs = (side == power).nonzero().squeeze(1)

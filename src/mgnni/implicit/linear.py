@@ -25,6 +25,7 @@ from mgnni.implicit.check import check_gamma, check_options, check_tensors
 from mgnni.solve.equation import Equations
 from mgnni.solve.result import SolveStats, Status
 from mgnni.solve.solve import Options, solve
+from mgnni.solve.weights import Weights
 
 MEMORY = ("fast", "low")
 ON_FAILURE = ("raise", "warn")
@@ -79,7 +80,7 @@ class _Request:
     def run(self, weight: Tensor, bias: Tensor) -> Tensor:
         """Solve, record, and raise or warn on failure."""
         if self.equations is None:
-            equations = Equations(self.propagation, self.scales, self.gamma, weight, bias)
+            equations = Equations(self.propagation, self.scales, self.gamma, Weights(weight), bias)
         else:
             equations = self.equations.adjoint(bias)
         solution = solve(equations, self.options)
@@ -128,8 +129,8 @@ class _Equilibrium(torch.autograd.Function):
         wants_values, wants_weight, wants_bias, _ = ctx.needs_input_grad
         adjoint = request.adjoint(request.log if not request.backward else SolveLog())
         values = adjoint.propagation.values
-        u = _Equilibrium.apply(
-            values if values.requires_grad else None, weight.mT, grad.to(z.dtype), adjoint
+        u: Tensor = _Equilibrium.apply(  # type: ignore[no-untyped-call]
+            values if values.requires_grad else None, weight.mT, grad, adjoint
         )
         grad_values = grad_weight = None
         if wants_weight:
@@ -189,5 +190,5 @@ def equilibria(
     log = SolveLog()
     request = _Request(propagation, scales, gamma, options, memory, on_failure, log)
     values = propagation.values if propagation.values.requires_grad else None
-    z = _Equilibrium.apply(values, weight, stack, request)
-    return z, log  # type: ignore[return-value]
+    z: Tensor = _Equilibrium.apply(values, weight, stack, request)  # type: ignore[no-untyped-call]
+    return z, log

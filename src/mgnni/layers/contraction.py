@@ -16,4 +16,5 @@ def contraction(factor: Tensor, eps: float = 1e-12) -> Tensor:
         - **output:** as ``factor``
     """
     gram = factor.mT @ factor
-    return gram / (torch.linalg.matrix_norm(gram, keepdim=True) + eps)
+    weight: Tensor = gram / (torch.linalg.matrix_norm(gram, keepdim=True) + eps)
+    return weight

@@ -70,7 +70,7 @@ class ResidualHead(nn.Module):
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
         for part in (self.first, self.residual, self.last, *self.hidden, *self.norms):
-            part.reset_parameters()  # type: ignore[operator]
+            part.reset_parameters()
 
     def forward(self, z: Tensor, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
         """Return one row a node, or a graph."""
@@ -95,7 +95,7 @@ class GraphHead(nn.Module):
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
         for part in (*self.node, *self.graph, self.last):
-            part.reset_parameters()  # type: ignore[operator]
+            part.reset_parameters()
 
     def forward(self, z: Tensor, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
         """Return one row a graph; without a ``batch`` all nodes are one graph."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from torch import Tensor, nn
 
@@ -20,8 +21,7 @@ class MLP(nn.Module):
 
     def __init__(self, widths: Sequence[int], dropout: float, activate_last: bool) -> None:
         super().__init__()
-        pairs = zip(widths[:-1], widths[1:], strict=True)
-        self.linear = nn.ModuleList([nn.Linear(a, b) for a, b in pairs])
+        self.linear = nn.ModuleList([nn.Linear(a, b) for a, b in pairwise(widths)])
         self.dropout = nn.Dropout(dropout)
         self.activate_last = activate_last
 

@@ -226,12 +226,12 @@ class MGNNI(nn.Module):
                 )
             if batch is not None and edge_index.num_graphs != int(batch.max()) + 1:
                 raise ArgumentError(
-                    f"'batch' must name the graphs of the Propagation, {edge_index.num_graphs} (got "
+                    f"'batch' must name the {edge_index.num_graphs} graphs of the Propagation (got "
                     f"{int(batch.max()) + 1}); pass batch to Propagation.from_edge_index too"
                 )
             self.last_normalization = edge_index.normalization
             return edge_index
-        if isinstance(edge_index, Tensor) and edge_index.device != x.device:
+        if edge_index.device != x.device:
             raise ArgumentError(
                 f"'edge_index' must be on the device of x, {x.device} (got {edge_index.device}); "
                 "use data.to(device)"

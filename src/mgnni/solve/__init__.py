@@ -1,1 +1,1 @@
-"""Solvers for stacks of linear equilibrium equations; knows operators, but no graph and no layer."""
+"""Solvers for stacks of linear equilibrium equations; they know no graph and no layer."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mgnni.solve.equation import Equations, Operator
+from mgnni.solve.equation import Equations
+from mgnni.solve.operator import Operator
 
 
 def graph_sum(operator: Operator, x: Tensor) -> Tensor:
@@ -38,7 +39,7 @@ def _rows(x: Tensor) -> Tensor:
     Rows are short, so only the sums over nodes need the wider type; but a float32 row may
     overflow or vanish when squared, and is then taken again in float64.
     """
-    rows = torch.linalg.vector_norm(x, dim=-1).double()
+    rows: Tensor = torch.linalg.vector_norm(x, dim=-1).double()
     if x.dtype is not torch.float64 and not bool(((rows > 1e-15) & (rows < 1e15)).all()):
         rows = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
     return rows
@@ -92,7 +93,9 @@ def measure(equations: Equations, z: Tensor) -> Measurement:
     """Measure the residual at ``z`` and what it certifies."""
     operator = equations.operator
     hop = equations.hop(z)
-    residual = torch.baddbmm(equations.bias, hop, equations.weight, alpha=equations.gamma).sub_(z)
+    residual = torch.baddbmm(
+        equations.bias, hop, equations.weights.tensor, alpha=equations.gamma
+    ).sub_(z)
     plain_r, own_r = _norm(operator, residual)
     plain_z, own_z = _norm(operator, z)
     plain_b, own_b = _norm(operator, equations.bias)
@@ -100,12 +103,11 @@ def measure(equations: Equations, z: Tensor) -> Measurement:
     # A computed residual carries the rounding of its own evaluation. A sum of k terms loses about
     # sqrt(k) units in the last place, save with negligible probability (Higham and Mary, 2019).
     unit = torch.finfo(z.dtype).eps / 2
-    weight_norm = torch.linalg.matrix_norm(equations.weight.double())
     constants = []
-    for scale in equations.scales:
+    for scale, norm in zip(equations.scales, equations.weights.frobenius, strict=True):
         terms = scale * operator.longest_row**0.5 + equations.channels**0.5 + 4
-        constants.append(equations.gamma * operator.norm_bound**scale * terms)
-    factor = torch.tensor(constants, dtype=torch.float64, device=z.device) * weight_norm
+        constants.append(equations.gamma * norm * operator.norm_bound**scale * terms)
+    factor = torch.tensor(constants, dtype=torch.float64, device=z.device)
     rounding = unit * (factor.unsqueeze(1) * own_z + 2 * (own_z + own_b))
     contraction = torch.tensor(equations.contractions, dtype=torch.float64, device=z.device)
     bound = (own_r + rounding) / (1 - contraction).unsqueeze(1)

@@ -44,7 +44,7 @@ def chebyshev(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomi
         The polynomials, and whether degree ``max_iter`` was too low for some column.
     """
     bound = equations.operator.norm_bound or 1.0
-    values = equations.gamma * equations.decoupling.eigenvalues
+    values = equations.gamma * equations.weights.decoupling.eigenvalues
     parts, degrees = [], []
     short = False
     for mu, scale in zip(values, equations.scales, strict=True):

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from mgnni.solve.certify import frobenius, graph_sum
-from mgnni.solve.equation import Equations, Operator
+from mgnni.solve.equation import Equations
+from mgnni.solve.operator import Operator
 
 
 @dataclass
@@ -48,7 +49,7 @@ class System:
         r"""Return :math:`M x = \gamma P^m x W`; the system matrix is :math:`A = I - M`."""
         for _ in range(self.equation.scales[0]):
             x = self.operator.multiply(x)
-        return (x @ self.equation.weight[0]).mul_(self.equation.gamma)
+        return (x @ self.equation.weights.tensor[0]).mul_(self.equation.gamma)
 
     def dot(self, x: Tensor, y: Tensor) -> Tensor:
         """Inner product of each graph's rows, in float64, shape ``(num_graphs,)``."""
@@ -60,7 +61,7 @@ class System:
         return graph_sum(self.operator, rows).T
 
     def spread(self, coefficient: Tensor, like: Tensor) -> Tensor:
-        """One coefficient a graph, handed to its nodes: shape ``(num_nodes, ..)`` or ``(1, ..)``."""
+        """One coefficient a graph, handed to its nodes; for a single graph, left to broadcast."""
         coefficient = coefficient.to(like.dtype)
         return coefficient if self.operator.batch is None else coefficient[self.operator.batch]
 
@@ -70,7 +71,7 @@ class Method(ABC):
 
     @abstractmethod
     def step(self, system: System, state: State) -> None:
-        """Advance ``state.z`` and keep ``state.r`` equal to :math:`b - A z`, in exact arithmetic."""
+        """Advance ``state.z``, and ``state.r`` so that it stays :math:`b - A z`."""
 
 
 def divide(a: Tensor, b: Tensor) -> Tensor:

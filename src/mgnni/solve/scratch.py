@@ -20,7 +20,7 @@ LIMIT = 2**28  # bytes kept at most, per thread
 class Take(Protocol):
     """Returns an uninitialised tensor of the given shape, valid until the end of the block."""
 
-    def __call__(self, *shape: int) -> Tensor: ...
+    def __call__(self, *shape: int) -> Tensor: ...  # noqa: D102
 
 
 class _Pool(threading.local):

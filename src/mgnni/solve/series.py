@@ -9,7 +9,7 @@ from mgnni.solve.sweep import Polynomials
 
 
 def neumann(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomials, bool]:
-    r"""Return :math:`y_j = \sum_i \mu_j^i P^{m i} c_j` with :math:`\mu_j = \gamma\lambda_j`, cut off.
+    r"""Return :math:`y_j = \sum_i \mu_j^i P^{m i} c_j`, cut off; :math:`\mu_j = \gamma\lambda_j`.
 
     In the norm of the operator the tail after :math:`k` terms is at most
     :math:`\ell^{k+1} / (1 - \ell)\,\|c_j\|` with :math:`\ell = |\mu_j| \|P\|^m`, and the residual
@@ -19,7 +19,9 @@ def neumann(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomial
     Returns:
         The polynomials, and whether ``max_iter`` terms were too few for some column.
     """
-    values = equations.gamma * equations.decoupling.eigenvalues  # mu, shape: (equations, channels)
+    values = (
+        equations.gamma * equations.weights.decoupling.eigenvalues
+    )  # mu, shape: (equations, channels)
     scale = torch.tensor(equations.scales).unsqueeze(1).expand_as(values)
     rate = values.abs() * equations.operator.norm_bound ** scale.double()
     tiny = torch.finfo(torch.float64).tiny

@@ -14,13 +14,14 @@ from mgnni.errors import ArgumentError, check_choice
 from mgnni.solve.anderson import Anderson
 from mgnni.solve.cg import ConjugateGradients
 from mgnni.solve.chebyshev import chebyshev
-from mgnni.solve.equation import WIDE, Equations
+from mgnni.solve.equation import Equations
 from mgnni.solve.gmres import GMRES
 from mgnni.solve.iterate import Method, iterate
 from mgnni.solve.picard import Picard
 from mgnni.solve.series import neumann
 from mgnni.solve.spectral import spectral
 from mgnni.solve.sweep import sweep
+from mgnni.solve.weights import WIDE
 
 
 class Proposal(NamedTuple):
@@ -73,11 +74,13 @@ class Sweep(Solver):
 
     def propose(self, equations: Equations, tol: float, max_iter: int) -> Proposal:
         """Sweep as far as the proven bounds ask for."""
-        key = (self.chebyshev, tol, max_iter)  # the adjoint equations have the same polynomials
-        if key not in equations.polynomials:
+        known = equations.weights.polynomials
+        bound = equations.operator.norm_bound
+        key = (self.chebyshev, tol, max_iter, equations.scales, equations.gamma, bound)
+        if key not in known:
             build = chebyshev if self.chebyshev else neumann
-            equations.polynomials[key] = build(equations, tol, max_iter)
-        polynomials, short = equations.polynomials[key]
+            known[key] = build(equations, tol, max_iter)
+        polynomials, short = known[key]
         steps = polynomials.degree.view(len(equations), -1).amax(1, keepdim=True)
         if not self.chebyshev:  # terms of the series: each takes as many products as the scale
             steps = steps // torch.tensor(equations.scales).unsqueeze(1)
@@ -120,15 +123,15 @@ def choose(name: str, equations: Equations) -> str:
     name = check_choice("solver", name, (*SOLVERS, "auto"))
     symmetric = equations.operator.symmetric
     if name == "auto":
-        if equations.symmetric_weight and equations.channels <= WIDE:
+        if equations.weights.symmetric and equations.channels <= WIDE:
             return "chebyshev" if symmetric else "series"
-        if equations.symmetric_weight and symmetric:
+        if equations.weights.symmetric and symmetric:
             return "cg"
         return "picard" if max(equations.contractions) <= 0.5 else "gmres"
     solver = SOLVERS[name]
     for needed, given, what in (
         (solver.needs_symmetric_operator, symmetric, "operator"),
-        (solver.needs_symmetric_weight, equations.symmetric_weight, "weight"),
+        (solver.needs_symmetric_weight, equations.weights.symmetric, "weight"),
     ):
         if needed and not given:
             raise ArgumentError(

@@ -9,13 +9,13 @@ from mgnni.solve.equation import Equations
 
 
 def spectral(equations: Equations) -> Tensor:
-    r"""Return :math:`Z = V \left[(V^{\top} B Q)_{ij} / (1 - \gamma s_i^m \lambda_j)\right] Q^{\top}`.
+    r"""Return :math:`Z = V\,[(V^{\top} B Q)_{ij} / (1 - \gamma s_i^m \lambda_j)]\,Q^{\top}`.
 
     :math:`P = V \operatorname{diag}(s) V^{\top}` is decomposed once per operator, graph by graph;
     :math:`W = Q \Lambda Q^{\top}` once per weight.
     """
-    vectors = equations.decoupling.eigenvectors
-    values = equations.decoupling.eigenvalues.to(vectors.device)
+    vectors = equations.weights.decoupling.eigenvectors
+    values = equations.weights.decoupling.eigenvalues.to(vectors.device)
     spectrum = equations.operator.spectrum
     bias = torch.nn.functional.pad(equations.bias, (0, 0, 0, 1))  # padding rows read this zero
     z = torch.zeros_like(bias)

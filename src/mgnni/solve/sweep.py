@@ -39,7 +39,7 @@ class Polynomials:
 def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
     """Apply the polynomials; returns the states, shape ``(equations, nodes, channels)``."""
     count, (nodes, channels) = len(equations), equations.bias.shape[1:]
-    vectors = equations.decoupling.eigenvectors
+    vectors = equations.weights.decoupling.eigenvectors
     order = torch.argsort(polynomials.degree, descending=True, stable=True)
     degree = polynomials.degree[order]
     coefficient = polynomials.coefficient[:, order].to(vectors)
@@ -60,7 +60,7 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
             basis = vectors.permute(1, 0, 2).reshape(channels, width)
             torch.mm(equations.bias[0], basis.index_select(1, place), out=t)
         else:
-            for index, part in enumerate(columns.split(channels, dim=1)):
+            for index, part in enumerate(torch.split(columns, channels, dim=1)):
                 torch.mm(equations.bias[index], vectors[index], out=part)
             torch.index_select(columns, 1, place, out=t)
         torch.mul(t, coefficient[0], out=columns)
@@ -85,7 +85,7 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
         size = nodes * count * channels
         ordered = torch.index_select(columns, 1, back, out=spare[:size].view(nodes, -1))
         states = ordered.new_empty(count, nodes, channels)
-        for index, part in enumerate(ordered.split(channels, dim=1)):
+        for index, part in enumerate(torch.split(ordered, channels, dim=1)):
             torch.mm(part, vectors[index].mT, out=states[index])
         return states
 

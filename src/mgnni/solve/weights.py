@@ -1,0 +1,78 @@
+"""The weights of a stack of equations, and what is found out about them, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+WIDE = 512  # channels past which an eigendecomposition of W costs more than it saves
+
+
+@dataclass(frozen=True, eq=False)
+class Decoupling:
+    r"""Eigenpairs :math:`W = Q \Lambda Q^{\top}` of every weight of a stack.
+
+    They split an equation of width :math:`h` into :math:`h` independent ones,
+    :math:`y_j = \gamma \lambda_j P^m y_j + c_j` with :math:`Y = Z Q` and :math:`C = B Q`.
+    """
+
+    eigenvalues: Tensor  # shape: (equations, channels), float64, on the CPU
+    eigenvectors: Tensor  # shape: (equations, channels, channels)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The weights :math:`W_i`; all that is derived from them is computed once and kept."""
+
+    tensor: Tensor  # shape: (equations, channels, channels)
+
+    @property
+    def channels(self) -> int:
+        """Width of the states."""
+        return self.tensor.size(-1)
+
+    def transposed(self) -> Weights:
+        """The transposed weights: these themselves, if symmetric."""
+        return self if self.symmetric else Weights(self.tensor.mT.contiguous())
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether every weight equals its transpose up to rounding."""
+        if self.channels == 0:
+            return True
+        gap = (self.tensor - self.tensor.mT).abs().amax(dim=(-2, -1))
+        size = self.tensor.abs().amax(dim=(-2, -1))
+        return bool((gap <= 16 * torch.finfo(self.tensor.dtype).eps * size).all())
+
+    @cached_property
+    def decoupling(self) -> Decoupling:
+        """Eigenpairs of symmetric weights, from float64 so that splitting adds no error."""
+        weight = self.tensor.double()
+        eigenvalues, eigenvectors = torch.linalg.eigh((weight + weight.mT) / 2)
+        return Decoupling(eigenvalues.cpu(), eigenvectors.to(self.tensor.dtype))
+
+    @cached_property
+    def frobenius(self) -> list[float]:
+        """Frobenius norms, which bound the spectral ones."""
+        norms: list[float] = torch.linalg.matrix_norm(self.tensor.double()).tolist()
+        return norms
+
+    @cached_property
+    def spectral(self) -> list[float]:
+        """Spectral norms."""
+        if self.channels == 0:
+            return [0.0] * len(self.tensor)
+        if self.symmetric and self.channels <= WIDE:
+            found: list[float] = self.decoupling.eigenvalues.abs().amax(-1).tolist()
+        else:
+            found = torch.linalg.matrix_norm(self.tensor.double(), 2).tolist()
+        return found
+
+    @cached_property
+    def polynomials(self) -> dict[Any, Any]:
+        """Polynomials of the sweep solvers; the adjoint equations have the same."""
+        return {}
