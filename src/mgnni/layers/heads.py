@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool
 
@@ -98,11 +97,9 @@ class GraphHead(nn.Module):
             part.reset_parameters()
 
     def forward(self, z: Tensor, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-        """Return one row a graph; without a ``batch`` all nodes are one graph."""
+        """Return one row a graph."""
         for linear in self.node:
             z = self.dropout(linear(z).relu())
-        if batch is None:
-            batch, num_graphs = torch.zeros(z.size(0), dtype=torch.long, device=z.device), 1
         z = pool(z, batch, num_graphs)
         for linear in self.graph:
             z = self.dropout(linear(z).relu())

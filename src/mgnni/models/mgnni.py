@@ -143,7 +143,13 @@ class MGNNI(nn.Module):
             self.head = ResidualHead(
                 in_channels, hidden_channels, width, out_channels, head_layers, dropout
             )
+        elif level == "node":
+            raise ArgumentError(
+                "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which sums over "
+                "the nodes; use head='linear' for one row a node"
+            )
         else:
+            self.level = "graph"
             self.head = GraphHead(hidden_channels, out_channels, head_layers, dropout)
 
     @classmethod
@@ -202,8 +208,10 @@ class MGNNI(nn.Module):
                 ) from None
             raise
         fused, weight = self.fusion(z.to(x.dtype))
-        pooled = self.level == "graph" or (self.level == "auto" and batch is not None)
-        logits = self.head(fused, x, batch if pooled else None, propagation.num_graphs)
+        if self.level == "graph" and batch is None:
+            batch = propagation.graph_of_node()
+        pooled = batch if self.level != "node" else None
+        logits = self.head(fused, x, pooled, propagation.num_graphs)
         return (logits, weight) if return_attention else logits
 
     def _propagation(

@@ -57,11 +57,10 @@ def chebyshev(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomi
         short |= bool((degree > max_iter).any())
         degrees.append(degree.clamp(max=max_iter).long())
         parts.append((front, rho))
-    degree = torch.cat(degrees)
-    highest = int(degree.max()) if degree.numel() else 0
-    k = torch.arange(highest + 1).view(-1, 1, 1)
-    blocks = [(front * rho**k).real.sum(-1) for front, rho in parts]
-    coefficient = torch.cat(blocks, dim=1)
-    coefficient[0] /= 2
-    coefficient[k.squeeze(-1) > degree] = 0
-    return Polynomials(coefficient, degree, chebyshev=True, bound=bound), short
+
+    def coefficient(k: Tensor) -> Tensor:
+        power = k.unsqueeze(-1)
+        rows = torch.cat([(front * rho**power).real.sum(-1) for front, rho in parts], dim=1)
+        return torch.where(k == 0, rows / 2, rows)
+
+    return Polynomials(coefficient, torch.cat(degrees), chebyshev=True, bound=bound), short

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from mgnni.solve.equation import Equations
 from mgnni.solve.sweep import Polynomials
@@ -30,9 +31,11 @@ def neumann(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomial
     short = bool((terms > max_iter).any())
     terms = terms.clamp(max=max_iter).long()
 
-    mu, scale, degree = values.flatten(), scale.flatten(), (terms * scale).flatten()
-    highest = int(degree.max()) if degree.numel() else 0
-    hop = torch.arange(highest + 1).unsqueeze(1)
-    coefficient = mu ** (hop // scale)
-    coefficient[(hop % scale != 0) | (hop > degree)] = 0
+    mu, scale = values.flatten(), scale.flatten()
+
+    def coefficient(hop: Tensor) -> Tensor:
+        power = mu ** (hop // scale)
+        return torch.where(hop % scale == 0, power, torch.zeros_like(power))
+
+    degree = terms.flatten() * scale
     return Polynomials(coefficient, degree, chebyshev=False, bound=1.0), short

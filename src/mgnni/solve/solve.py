@@ -78,8 +78,9 @@ def _refine(equations: Equations, options: Options, name: str) -> Solution:
             break
         if exact is None:
             exact = equations.double()
-            found = measure(exact, z.double())
-            continue
+            if exact is not equations:
+                found = measure(exact, z.double())
+                continue
         needed = (tol * found.reference / found.residual_norm)[failed].min().item()
         keep = _nodes(equations, failed).unsqueeze(-1)
         correction = equations.with_bias((found.residual * keep).to(z.dtype))

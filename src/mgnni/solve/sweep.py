@@ -7,6 +7,7 @@ Columns are ordered by degree, so those still needed always stand in front.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,7 @@ from mgnni.solve.equation import Equations
 from mgnni.solve.scratch import scratch
 
 LANES = 8  # columns are dropped in groups of this size
+BLOCK = 64  # terms whose coefficients are at hand at one time
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +25,25 @@ class Polynomials:
     """One truncated polynomial for every column of every equation.
 
     Attributes:
-        coefficient: :math:`a_{kj}`, shape ``(highest degree + 1, columns)``, float64, on the CPU;
-            zero past the degree of a column.
+        coefficient: returns :math:`a_{kj}` for a block of :math:`k`, given as a column: shape
+            ``(block, columns)``, float64, on the CPU. A table of them all would grow with the
+            degree, and memory must not.
         degree: degree of each column, shape ``(columns,)``, on the CPU.
         chebyshev: whether :math:`t_k` are Chebyshev polynomials, else powers.
         bound: the operator is divided by this number, so that its norm is at most one.
     """
 
-    coefficient: Tensor
+    coefficient: Callable[[Tensor], Tensor]
     degree: Tensor
     chebyshev: bool
     bound: float
+
+    def block(self, start: int, stop: int, order: Tensor, like: Tensor) -> Tensor:
+        """Coefficients of :math:`t_k`, ``start <= k < stop``, for the columns in this order."""
+        k = torch.arange(start, stop).unsqueeze(1)
+        rows = self.coefficient(k)
+        rows = torch.where(k > self.degree, torch.zeros_like(rows), rows)
+        return rows[:, order].to(like)
 
 
 def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
@@ -42,12 +52,11 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
     vectors = equations.weights.decoupling.eigenvectors
     order = torch.argsort(polynomials.degree, descending=True, stable=True)
     degree = polynomials.degree[order]
-    coefficient = polynomials.coefficient[:, order].to(vectors)
     place = order.to(vectors.device)
     back = torch.argsort(place)
     # How many columns the k-th term still touches, for every k, counted once.
     highest = int(degree[0]) if degree.numel() else 0
-    active = (degree.unsqueeze(0) >= torch.arange(highest + 1).unsqueeze(1)).sum(1)
+    active = degree.numel() - torch.searchsorted(degree.flip(0), torch.arange(highest + 1))
     # Kernels like whole vectors; columns kept a little too long have zero coefficients.
     widths = (-(-active // LANES) * LANES).clamp(max=count * channels).tolist()
 
@@ -63,8 +72,11 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
             for index, part in enumerate(torch.split(columns, channels, dim=1)):
                 torch.mm(equations.bias[index], vectors[index], out=part)
             torch.index_select(columns, 1, place, out=t)
+        coefficient = polynomials.block(0, BLOCK, order, vectors)
         torch.mul(t, coefficient[0], out=columns)
         for k in range(1, highest + 1):
+            if k % BLOCK == 0:
+                coefficient = polynomials.block(k, k + BLOCK, order, vectors)
             if widths[k] < width:
                 width = widths[k]
                 t, term, spare = _narrow(t, width, spare), spare, term
@@ -80,7 +92,7 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
                 factor, beta = 2 / polynomials.bound, -1.0
             new = equations.operator.multiply_into(t_before, t, factor, beta)
             t, t_before, term, previous = new, t, previous, term
-            columns[:, :width].addcmul_(t, coefficient[k, :width])
+            columns[:, :width].addcmul_(t, coefficient[k % BLOCK, :width])
         # The columns go back to their equations in the order of the eigenvectors.
         size = nodes * count * channels
         ordered = torch.index_select(columns, 1, back, out=spare[:size].view(nodes, -1))
