@@ -74,3 +74,59 @@ def dense_solution(
     system = torch.eye(n * h, dtype=torch.float64, device=bias.device)
     system = system - gamma * torch.kron(power, w.double().T.contiguous())
     return torch.linalg.solve(system, bias.double().flatten()).view(n, h)
+
+
+def dense_propagation(
+    edge_index: Tensor,
+    num_nodes: int,
+    edge_weight: Tensor,
+    normalization: str,
+    self_loops: bool = True,
+    flow: str = "source_to_target",
+) -> Tensor:
+    """The operator as a dense float64 matrix, entry by entry from the definitions."""
+    a = [[0.0] * num_nodes for _ in range(num_nodes)]
+    for (s, t), w in zip(edge_index.T.tolist(), edge_weight.tolist(), strict=True):
+        a[s][t] += w
+    for i in range(num_nodes if self_loops else 0):
+        a[i][i] += 1.0
+    d = [sum(row) for row in a]  # out-degrees
+    e = [sum(row[t] for row in a) for t in range(num_nodes)]  # in-degrees
+
+    def entry(s: int, t: int) -> float:
+        if normalization == "none":
+            return a[s][t]
+        below = {
+            "sym": (d[s] * d[t]) ** 0.5,
+            "out": (d[s] * d[t]) ** 0.5,
+            "dir": (d[s] * e[t]) ** 0.5,
+            "row": d[s],
+        }[normalization]
+        return a[s][t] / below if below > 0 else 0.0
+
+    table = [[entry(s, t) for t in range(num_nodes)] for s in range(num_nodes)]
+    dense = torch.tensor(table, dtype=torch.float64).view(num_nodes, num_nodes)
+    return dense.T.contiguous() if flow == "source_to_target" else dense
+
+
+def state_norm(operator: Propagation, x: Tensor) -> float:
+    """The norm of node states in which the operator promises to contract, from its definition."""
+    kind, w = operator.norm.kind, operator.norm.weight
+    rows = x.double().square().sum(-1).sqrt()
+    if kind == "frobenius":
+        return rows.square().sum().sqrt().item()
+    if kind == "max":
+        return (rows / w).max().item()
+    if kind == "sum":
+        return (w * rows).sum().item()
+    raise ValueError(kind)
+
+
+def admits(solver: str, operator: Propagation, w: Tensor) -> bool:
+    """Whether a solver takes this problem: three of them live on symmetry."""
+    symmetric = torch.allclose(w, w.T, rtol=0, atol=1e-14 * w.abs().max().item())
+    if solver == "series":
+        return symmetric
+    if solver in ("cg", "chebyshev", "spectral"):
+        return symmetric and operator.symmetric
+    return True

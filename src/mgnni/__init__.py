@@ -3,20 +3,55 @@
 The equation, its bounds and the names used throughout are in ``docs/math.md``.
 """
 
-from mgnni.errors import ArgumentError as ArgumentError
-from mgnni.errors import ConvergenceError as ConvergenceError
-from mgnni.errors import ConvergenceWarning as ConvergenceWarning
-from mgnni.errors import MgnniError as MgnniError
-from mgnni.errors import NotContractiveError as NotContractiveError
-from mgnni.graph.propagation import Propagation as Propagation
-from mgnni.implicit.linear import SolveLog as SolveLog
-from mgnni.implicit.solve import solve_equilibria as solve_equilibria
-from mgnni.implicit.solve import solve_equilibrium as solve_equilibrium
-from mgnni.layers.equilibrium import MultiscaleEquilibrium as MultiscaleEquilibrium
-from mgnni.layers.fusion import ScaleAttention as ScaleAttention
-from mgnni.models.mgnni import MGNNI as MGNNI
-from mgnni.solve.result import SolveResult as SolveResult
-from mgnni.solve.result import SolveStats as SolveStats
-from mgnni.solve.result import Status as Status
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mgnni.errors import ArgumentError as ArgumentError
+    from mgnni.errors import ConvergenceError as ConvergenceError
+    from mgnni.errors import ConvergenceWarning as ConvergenceWarning
+    from mgnni.errors import MgnniError as MgnniError
+    from mgnni.errors import NotContractiveError as NotContractiveError
+    from mgnni.graph.propagation import Propagation as Propagation
+    from mgnni.implicit.linear import SolveLog as SolveLog
+    from mgnni.implicit.solve import solve_equilibria as solve_equilibria
+    from mgnni.implicit.solve import solve_equilibrium as solve_equilibrium
+    from mgnni.layers.equilibrium import MultiscaleEquilibrium as MultiscaleEquilibrium
+    from mgnni.layers.fusion import ScaleAttention as ScaleAttention
+    from mgnni.models.mgnni import MGNNI as MGNNI
+    from mgnni.solve.result import SolveResult as SolveResult
+    from mgnni.solve.result import SolveStats as SolveStats
+    from mgnni.solve.result import Status as Status
 
 __version__ = "0.1.0"
+
+# Where each public name lives. They are imported when first used, so that the command line can
+# answer --help without waiting for torch.
+_HOMES = {
+    "ArgumentError": "mgnni.errors",
+    "ConvergenceError": "mgnni.errors",
+    "ConvergenceWarning": "mgnni.errors",
+    "MGNNI": "mgnni.models.mgnni",
+    "MgnniError": "mgnni.errors",
+    "MultiscaleEquilibrium": "mgnni.layers.equilibrium",
+    "NotContractiveError": "mgnni.errors",
+    "Propagation": "mgnni.graph.propagation",
+    "ScaleAttention": "mgnni.layers.fusion",
+    "SolveLog": "mgnni.implicit.linear",
+    "SolveResult": "mgnni.solve.result",
+    "SolveStats": "mgnni.solve.result",
+    "Status": "mgnni.solve.result",
+    "solve_equilibria": "mgnni.implicit.solve",
+    "solve_equilibrium": "mgnni.implicit.solve",
+}
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 (each is a string)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mgnni' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

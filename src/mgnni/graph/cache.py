@@ -47,9 +47,11 @@ def cached_propagation(
     """As :meth:`Propagation.from_edge_index`, but built only once for the same tensors."""
     given = (edge_index, edge_weight, batch)
     present = [t for t in given if t is not None]
-    learnt = edge_weight is not None and edge_weight.requires_grad
-    if learnt or any(t.is_inference() for t in present):
-        # Values in an autograd graph belong to one pass; inference tensors count no versions.
+    if not all(isinstance(t, Tensor) and not t.is_inference() for t in present) or (
+        edge_weight is not None and edge_weight.requires_grad
+    ):
+        # What is no tensor is refused there. Inference tensors count no versions, and values in
+        # an autograd graph belong to one pass.
         return Propagation.from_edge_index(
             edge_index, num_nodes, edge_weight, batch=batch, **options
         )

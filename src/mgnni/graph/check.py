@@ -17,9 +17,10 @@ def check_edges(edge_index: Tensor, num_nodes: int) -> Tensor:
             f"'num_nodes' must be a non-negative int (got {num_nodes!r}); pass x.size(0)"
         )
     if not isinstance(edge_index, Tensor) or edge_index.layout is not torch.strided:
+        given = edge_index.layout if isinstance(edge_index, Tensor) else type(edge_index).__name__
         raise ArgumentError(
-            f"'edge_index' must be a dense tensor (got {type(edge_index).__name__}); "
-            "torch_geometric.utils.to_edge_index converts a sparse adjacency"
+            f"'edge_index' must be a dense tensor (got {given}); torch.as_tensor converts arrays "
+            "and lists, torch_geometric.utils.to_edge_index a sparse adjacency"
         )
     edge_index = edge_index.as_subclass(Tensor)
     if edge_index.dtype not in (torch.int64, torch.int32):
@@ -50,6 +51,11 @@ def check_weight(
     nonnegative: bool,
 ) -> tuple[Tensor, torch.dtype]:
     """Return the weights in float64, and the type the operator shall have."""
+    if edge_weight is not None and not isinstance(edge_weight, Tensor):
+        raise ArgumentError(
+            f"'edge_weight' must be a tensor (got {type(edge_weight).__name__}); torch.as_tensor "
+            "converts arrays and lists"
+        )
     given = edge_weight.dtype if edge_weight is not None else torch.get_default_dtype()
     wanted = dtype if dtype is not None else (given if given in FLOATS else torch.float32)
     if wanted not in FLOATS:
@@ -93,6 +99,11 @@ def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> int
     """Return the number of graphs, after checking that no edge joins two of them."""
     if batch is None:
         return 1
+    if not isinstance(batch, Tensor):
+        raise ArgumentError(
+            f"'batch' must be a tensor (got {type(batch).__name__}); a PyG Batch carries one as "
+            ".batch"
+        )
     if batch.shape != (num_nodes,) or batch.dtype != torch.int64:
         raise ArgumentError(
             f"'batch' must be a 64-bit integer tensor of shape ({num_nodes},) (got "
@@ -106,7 +117,9 @@ def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> int
     if num_nodes == 0:
         return 0
     if int(batch.min()) < 0:
-        raise ArgumentError(f"'batch' must not be negative (got {int(batch.min())})")
+        raise ArgumentError(
+            f"'batch' must not be negative (got {int(batch.min())}); number the graphs from 0"
+        )
     crossing = batch[edge_index[0]] != batch[edge_index[1]]
     if bool(crossing.any()):
         edge = edge_index[:, crossing][:, 0].tolist()

@@ -96,8 +96,11 @@ def prove(
     """Return what is proven about the operator ``x -> S x``."""
     frobenius = NodeNorm("frobenius")
     if norm_bound is not None:
-        if not 0 <= norm_bound < float("inf"):
-            raise ArgumentError(f"'norm_bound' must be finite and non-negative (got {norm_bound})")
+        if not isinstance(norm_bound, (int, float)) or not 0 <= norm_bound < float("inf"):
+            raise ArgumentError(
+                f"'norm_bound' must be finite and non-negative (got {norm_bound!r}); leave it out, "
+                "and a bound is proven"
+            )
         return Bound(float(norm_bound), frobenius, "||S||_2 bounded by the caller, not checked")
     if weight.numel() == 0:
         return Bound(0.0, frobenius, "no edges, so S = 0")

@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError, check_choice
-from mgnni.graph.check import check_batch, check_edges, check_weight
-from mgnni.graph.normalize import NORMALIZATIONS, Bound, NodeNorm, normalize, prove
+from mgnni.graph.build import build
+from mgnni.graph.check import check_weight
+from mgnni.graph.normalize import Bound, NodeNorm
 from mgnni.graph.pattern import Pattern
+from mgnni.graph.product import Product
 from mgnni.graph.spectrum import Spectrum
-
-FLOWS = ("source_to_target", "target_to_source")
 
 
 class Propagation:
@@ -56,6 +55,7 @@ class Propagation:
         self._adjoint_of: weakref.ref[Propagation] | None = None
 
     @classmethod
+    @torch.inference_mode(False)
     def from_edge_index(
         cls,
         edge_index: Tensor,  # shape: (2, num_edges)
@@ -85,44 +85,42 @@ class Propagation:
                 else torch's default dtype.
             norm_bound: a bound on :math:`\|S\|_2` that you vouch for. It replaces the proof.
         """
-        kind = check_choice("normalization", normalization, (*NORMALIZATIONS, "auto"))
-        flow = check_choice("flow", flow, FLOWS)
-        edge_index = check_edges(edge_index, num_nodes)
-        weight, dtype = check_weight(edge_weight, edge_index, dtype, nonnegative=kind != "none")
-        num_graphs = check_batch(batch, edge_index, num_nodes)
-        if self_loops:
-            loop = torch.arange(num_nodes, device=edge_index.device)
-            edge_index = torch.cat([edge_index, loop.expand(2, -1)], dim=1)
-            weight = torch.cat([weight, weight.new_ones(num_nodes)])
-
-        gather, scatter = (0, 1) if flow == "source_to_target" else (1, 0)
-        key = edge_index[scatter] * num_nodes + edge_index[gather]
-        key, position = torch.unique(key, return_inverse=True)
-        weight = weight.new_zeros(key.numel()).index_add(0, position, weight)
-        row, col = key // max(num_nodes, 1), key % max(num_nodes, 1)
-        pattern = Pattern.from_sorted(row, col, num_nodes)
-        source, target = (col, row) if flow == "source_to_target" else (row, col)
-
-        if kind in ("auto", "sym"):
-            undirected = _is_symmetric(pattern, weight)
-            if kind == "sym" and not undirected:
-                raise ArgumentError(
-                    "'normalization' must not be 'sym' for a directed graph (got one with "
-                    f"{key.numel()} distinct entries), because ||S||_2 <= 1 can fail there; use "
-                    "normalization='dir', or torch_geometric.utils.to_undirected(edge_index)"
-                )
-            kind = "sym" if undirected else "dir"
-        entries = normalize(kind, source, target, weight, num_nodes)
-        symmetric = _is_symmetric(pattern, entries)
-        bound = prove(kind, symmetric, source, target, weight.detach(), num_nodes, norm_bound)
-        if flow == "source_to_target":  # P is the transpose of S
-            bound = Bound(bound.value, bound.norm.dual(), bound.reason)
+        parts = build(
+            edge_index,
+            num_nodes,
+            edge_weight,
+            normalization,
+            self_loops,
+            flow,
+            batch,
+            dtype,
+            norm_bound,
+        )
         return cls(
+            parts.pattern,
+            parts.values,
+            symmetric=parts.symmetric,
+            bound=parts.bound,
+            normalization=parts.normalization,
+            batch=batch,
+            num_graphs=parts.num_graphs,
+        )
+
+    def _like(
+        self,
+        pattern: Pattern,
+        values: Tensor,
+        norm: NodeNorm,
+        batch: Tensor | None,
+        num_graphs: int,
+    ) -> Propagation:
+        """An operator that differs in these, and of which the same is proven."""
+        return Propagation(
             pattern,
-            entries.to(dtype),
-            symmetric=symmetric,
-            bound=bound,
-            normalization=kind,
+            values,
+            symmetric=self.symmetric,
+            bound=Bound(self.norm_bound, norm, self.reason),
+            normalization=self.normalization,
             batch=batch,
             num_graphs=num_graphs,
         )
@@ -166,7 +164,8 @@ class Propagation:
     def spectrum(self) -> Spectrum:
         """Eigenpairs of every graph; computed once. Only for a symmetric operator."""
         if self._spectrum is None:
-            self._spectrum = Spectrum.of(self.pattern, self.values, self.batch, self.num_graphs)
+            with torch.inference_mode(False), torch.no_grad():
+                self._spectrum = Spectrum.of(self.pattern, self.values, self.batch, self.num_graphs)
         return self._spectrum
 
     @property
@@ -180,7 +179,7 @@ class Propagation:
         r"""Return :math:`P^{power} X`; differentiable in ``x`` and in the edge weights."""
         for _ in range(power):
             if torch.is_grad_enabled() and (x.requires_grad or self.values.requires_grad):
-                x = _Product.apply(self.values, x, self)  # type: ignore[no-untyped-call]
+                x = Product.apply(self.values, x, self)  # type: ignore[no-untyped-call]
             else:
                 x = self.multiply(x)
         return x
@@ -189,7 +188,8 @@ class Propagation:
     def matrix(self) -> Tensor:
         """The operator as a sparse CSR tensor, outside of autograd; built once."""
         if self._matrix is None:
-            self._matrix = self.pattern.matrix(self.values.detach())
+            with torch.inference_mode(False):  # what is kept must serve training too
+                self._matrix = self.pattern.matrix(self.values.detach())
         return self._matrix
 
     def multiply(self, x: Tensor) -> Tensor:
@@ -214,17 +214,12 @@ class Propagation:
         if original is not None:
             return original
         if self._adjoint is None:
-            pattern, order = self.pattern.transposed
-            with torch.enable_grad():  # kept for every later use, also by second derivatives
+            with torch.inference_mode(False):
+                pattern, order = self.pattern.transposed
+            with torch.inference_mode(False), torch.enable_grad():  # for every later use
                 values = self.values[order]
-            self._adjoint = Propagation(
-                pattern,
-                values,
-                symmetric=self.symmetric,
-                bound=Bound(self.norm_bound, self.norm.dual(), self.reason),
-                normalization=self.normalization,
-                batch=self.batch,
-                num_graphs=self.num_graphs,
+            self._adjoint = self._like(
+                pattern, values, self.norm.dual(), self.batch, self.num_graphs
             )
             self._adjoint._adjoint_of = weakref.ref(self)
         return self._adjoint
@@ -241,17 +236,12 @@ class Propagation:
         number = torch.cumsum(keep, 0) - 1
         entry = keep[self.pattern.row]
         row, col = number[self.pattern.row[entry]], number[self.pattern.col[entry].long()]
+        pattern = Pattern.from_sorted(row, col, nodes.numel())
+        renumbered = (torch.cumsum(graphs, 0) - 1)[batch[nodes]]
         weight = self.norm.weight
         norm = NodeNorm(self.norm.kind, None if weight is None else weight[nodes])
-        part = Propagation(
-            Pattern.from_sorted(row, col, nodes.numel()),
-            self.values.detach()[entry],
-            symmetric=self.symmetric,
-            bound=Bound(self.norm_bound, norm, self.reason),
-            normalization=self.normalization,
-            batch=(torch.cumsum(graphs, 0) - 1)[batch[nodes]],
-            num_graphs=int(graphs.sum()),
-        )
+        values = self.values.detach()[entry]
+        part = self._like(pattern, values, norm, renumbered, int(graphs.sum()))
         return part, nodes
 
     def graph_of_node(self) -> Tensor:
@@ -277,22 +267,17 @@ class Propagation:
             return self
         weight = self.norm.weight
         norm = NodeNorm(self.norm.kind, None if weight is None else weight.to(device))
-        return Propagation(
-            self.pattern.to(device),
-            self.values.to(device=device, dtype=dtype),
-            symmetric=self.symmetric,
-            bound=Bound(self.norm_bound, norm, self.reason),
-            normalization=self.normalization,
-            batch=None if self.batch is None else self.batch.to(device),
-            num_graphs=self.num_graphs,
-        )
+        values = self.values.to(device=device, dtype=dtype)
+        batch = None if self.batch is None else self.batch.to(device)
+        return self._like(self.pattern.to(device), values, norm, batch, self.num_graphs)
 
     def double(self) -> Propagation:
         """Return the operator in float64; converted once."""
         if self.dtype is torch.float64:
             return self
         if self._double is None:
-            self._double = self.to(torch.float64)
+            with torch.inference_mode(False):
+                self._double = self.to(torch.float64)
         return self._double
 
     def __getstate__(self) -> dict[str, Any]:
@@ -307,34 +292,3 @@ class Propagation:
             f"norm_bound={self.norm_bound:.6g} [{self.norm.kind}: {self.reason}], "
             f"dtype={self.dtype}, device={str(self.device)!r})"
         )
-
-
-def _is_symmetric(pattern: Pattern, values: Tensor) -> bool:
-    """Compare a matrix with its transpose: the same pattern, values equal up to rounding."""
-    other, order = pattern.transposed
-    if not (torch.equal(pattern.crow, other.crow) and torch.equal(pattern.col, other.col)):
-        return False
-    values = values.detach()
-    return torch.allclose(values, values[order], rtol=1e-12, atol=0.0)
-
-
-class _Product(torch.autograd.Function):
-    r"""The product :math:`P X`, differentiable in the values of ``P`` and in ``X``, twice."""
-
-    @staticmethod
-    def forward(values: Tensor, x: Tensor, propagation: Propagation) -> Tensor:
-        return propagation.multiply(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, x, ctx.propagation = inputs
-        ctx.save_for_backward(x)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        (x,) = ctx.saved_tensors
-        (grad,) = grads
-        wants_values, wants_x, _ = ctx.needs_input_grad
-        grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
-        grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
-        return grad_values, grad_x, None

@@ -49,10 +49,10 @@ def check_scale(scale: int, name: str = "scale") -> int:
 
 def check_options(tol: float, max_iter: int | None) -> None:
     """Check the tolerance and the iteration budget."""
-    if not 0 < tol < 1:
+    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
         raise ArgumentError(
-            f"'tol' must lie in (0, 1): it bounds the residual relative to the states (got {tol}); "
-            "1e-6 suits float32"
+            f"'tol' must lie in (0, 1), for it bounds a relative residual (got {tol!r}); 1e-6 "
+            "suits float32"
         )
     if max_iter is not None and (not isinstance(max_iter, int) or max_iter < 1):
         raise ArgumentError(
@@ -61,13 +61,18 @@ def check_options(tol: float, max_iter: int | None) -> None:
         )
 
 
-def check_tensors(propagation: Propagation, weight: Tensor, bias: Tensor, count: int) -> None:
-    """Check shapes, dtypes and devices of a stack of equations against their operator."""
+def check_propagation(propagation: Propagation) -> None:
+    """Check that the operator is one."""
     if not isinstance(propagation, Propagation):
         raise ArgumentError(
             f"'propagation' must be a Propagation (got {type(propagation).__name__}); build one "
             "with Propagation.from_edge_index(edge_index, num_nodes)"
         )
+
+
+def check_tensors(propagation: Propagation, weight: Tensor, bias: Tensor, count: int) -> None:
+    """Check shapes, dtypes and devices of a stack of equations against their operator."""
+    check_propagation(propagation)
     for name, tensor in (("bias", bias), ("weight", weight)):
         if tensor.device != propagation.device:
             raise ArgumentError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
 from mgnni.graph.propagation import Propagation
+from mgnni.implicit.batched import batched_level, rebatch, unbatch
 from mgnni.implicit.check import check_gamma, check_options, check_tensors
 from mgnni.solve.equation import Equations
 from mgnni.solve.result import SolveStats, Status
@@ -59,23 +60,22 @@ class _Request:
     memory: str
     on_failure: str
     log: SolveLog
-    backward: bool = False
+    order: int = 0  # 0 for the equation itself, 1 for its adjoint, 2 for the adjoint of that
     equations: Equations | None = None  # what is known of the weights, once solved
     hop: Tensor | None = field(default=None, repr=False)
 
-    def adjoint(self, log: SolveLog) -> _Request:
-        """The request for the adjoint equation."""
-        return _Request(
-            self.propagation.adjoint(),
-            self.scales,
-            self.gamma,
-            self.options,
-            self.memory,
-            self.on_failure,
-            log,
-            not self.backward,
-            self.equations,
+    def adjoint(self) -> _Request:
+        """The request for the adjoint equation; second derivatives have a log of their own."""
+        return replace(
+            self,
+            propagation=self.propagation.adjoint(),
+            log=self.log if self.order == 0 else SolveLog(),
+            order=self.order + 1,
         )
+
+    def repeated(self, times: int) -> _Request:
+        """The request for so many copies of the stack, as one stack."""
+        return replace(self, scales=self.scales * times, equations=None)
 
     def run(self, weight: Tensor, bias: Tensor) -> Tensor:
         """Solve, record, and raise or warn on failure."""
@@ -86,9 +86,9 @@ class _Request:
         solution = solve(equations, self.options)
         self.equations = equations.with_bias(bias.new_empty(len(self.scales), 0, 0))
         self.hop = solution.hop if self.memory == "fast" else None
-        if self.backward:
+        if self.order == 1:
             self.log.backward = solution.stats
-        else:
+        elif self.order == 0:
             self.log.forward = solution.stats
         for stats in solution.stats:
             if not stats.converged:
@@ -97,12 +97,12 @@ class _Request:
 
     def _fail(self, stats: SolveStats, bias: Tensor) -> None:
         if stats.status is Status.NOT_FINITE and not bool(torch.isfinite(bias).all()):
-            name = "the gradient that reached the equilibrium" if self.backward else "'bias'"
+            name = "the gradient that reached the equilibrium" if self.order else "'bias'"
             raise ArgumentError(
                 f"{name} must be finite (got nan or inf in it); check the features and the loss "
                 "with torch.isfinite"
             )
-        message = f"{'adjoint' if self.backward else 'equilibrium'} equation: {stats.failure()}"
+        message = f"{'adjoint' if self.order else 'equilibrium'} equation: {stats.failure()}"
         if self.on_failure == "raise":
             raise ConvergenceError(message)
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
@@ -118,29 +118,62 @@ class _Equilibrium(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         _, weight, _, ctx.request = inputs
-        ctx.hop, ctx.request.hop = ctx.request.hop, None
-        ctx.save_for_backward(output, weight)
+        # Kept by autograd, which lets go of it after the backward pass.
+        ctx.save_for_backward(output, weight, ctx.request.hop)
+        ctx.request.hop = None
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        z, weight = ctx.saved_tensors
         (grad,) = grads
-        request: _Request = ctx.request
-        wants_values, wants_weight, wants_bias, _ = ctx.needs_input_grad
-        adjoint = request.adjoint(request.log if not request.backward else SolveLog())
-        values = adjoint.propagation.values
-        u: Tensor = _Equilibrium.apply(  # type: ignore[no-untyped-call]
-            values if values.requires_grad else None, weight.mT, grad, adjoint
-        )
-        grad_values = grad_weight = None
-        if wants_weight:
-            hop = ctx.hop
-            if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
-                hop = _hop(request.propagation, z, request.scales)
-            grad_weight = request.gamma * (hop.mT @ u)
-        if wants_values:
-            grad_values = _grad_values(request, z, request.gamma * (u @ weight.mT))
-        return grad_values, grad_weight, u if wants_bias else None, None
+        level = batched_level(grad)
+        with torch.autocast(grad.device.type, enabled=False):
+            if level is None:
+                return _gradients(ctx, grad)
+            # A batch of cotangents, from a vectorised Jacobian, is one larger stack.
+            plain = unbatch(grad, level)
+            found = [_gradients(ctx, one) for one in plain]
+            columns = zip(*found, strict=True)
+            stacks = [None if one[0] is None else torch.stack(one) for one in columns]
+            return tuple(None if x is None else rebatch(x, level) for x in stacks)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], values: Tensor | None, *inputs: Any
+    ) -> tuple[Tensor, int]:
+        """Solve a batch of stacks as one stack: equations over one operator share its products."""
+        if in_dims[0] is not None:
+            raise ArgumentError(
+                "'edge_weight' must not be batched by vmap (got a batch of them), since equations "
+                "are batched over one operator; loop over the graphs instead"
+            )
+        weight, bias, request = inputs
+        size = info.batch_size
+        stacks = []
+        for tensor, dim in ((weight, in_dims[1]), (bias, in_dims[2])):
+            moved = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+            stacks.append(moved.flatten(0, 1))
+        z = _Equilibrium.apply(values, *stacks, request.repeated(size))  # type: ignore[no-untyped-call]
+        return z.unflatten(0, (size, -1)), 0
+
+
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """Solve the adjoint equation and return the gradients of values, weight and bias."""
+    z, weight, hop = ctx.saved_tensors
+    request: _Request = ctx.request
+    wants_values, wants_weight, wants_bias, _ = ctx.needs_input_grad
+    adjoint = request.adjoint()
+    values = adjoint.propagation.values
+    u: Tensor = _Equilibrium.apply(  # type: ignore[no-untyped-call]
+        values if values.requires_grad else None, weight.mT, grad, adjoint
+    )
+    grad_values = grad_weight = None
+    if wants_weight:
+        if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
+            hop = _hop(request.propagation, z, request.scales)
+        grad_weight = request.gamma * (hop.mT @ u)
+    if wants_values:
+        grad_values = _grad_values(request, z, request.gamma * (u @ weight.mT))
+    return grad_values, grad_weight, u if wants_bias else None, None
 
 
 def _hop(propagation: Propagation, z: Tensor, scales: Sequence[int]) -> Tensor:

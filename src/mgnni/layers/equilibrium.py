@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.check import check_gamma, check_options, check_scales
+from mgnni.implicit.check import check_gamma, check_options, check_propagation, check_scales
 from mgnni.implicit.linear import MEMORY, ON_FAILURE, SolveLog, equilibria
 from mgnni.layers.contraction import contraction
 from mgnni.solve.solve import Options
@@ -69,6 +69,7 @@ class MultiscaleEquilibrium(nn.Module):
 
     def forward(self, bias: Tensor, propagation: Propagation) -> Tensor:
         """Solve for the states of every scale."""
+        check_propagation(propagation)
         with torch.autocast(bias.device.type, enabled=False):  # a certificate needs full precision
             z, self.log = equilibria(
                 propagation,

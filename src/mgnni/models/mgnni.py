@@ -9,14 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice
+from mgnni.graph.build import FLOWS
 from mgnni.graph.cache import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
-from mgnni.graph.propagation import FLOWS, Propagation
+from mgnni.graph.propagation import Propagation
 from mgnni.implicit.linear import SolveLog
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
 from mgnni.layers.heads import HEADS, GraphHead, LinearHead, ResidualHead
 from mgnni.layers.inputs import INPUT_MAPS, MLP
+from mgnni.models.check import (
+    check_dropout,
+    check_features,
+    check_finite,
+    check_same_graph,
+    check_width,
+    check_widths,
+)
 from mgnni.models.presets import preset
 
 LEVELS = ("auto", "node", "graph")
@@ -82,15 +91,13 @@ class MGNNI(nn.Module):
         on_failure: str = "raise",
     ) -> None:
         super().__init__()
-        for name, width in (
-            ("in_channels", in_channels),
-            ("hidden_channels", hidden_channels),
-            ("out_channels", out_channels),
-        ):
-            if not isinstance(width, int) or width < 1:
-                raise ArgumentError(f"'{name}' must be a positive int (got {width!r})")
-        if not 0 <= dropout < 1:
-            raise ArgumentError(f"'dropout' must lie in [0, 1) (got {dropout}); 0 switches it off")
+        check_width("in_channels", in_channels)
+        check_width("hidden_channels", hidden_channels)
+        check_width("out_channels", out_channels)
+        check_width("attention_channels", attention_channels)
+        check_width("head_channels", hidden_channels if head_channels is None else head_channels)
+        check_width("head_layers", head_layers, least=0)
+        check_dropout(dropout)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.level = check_choice("level", level, LEVELS)
         self.graph_options: dict[str, Any] = {
@@ -111,8 +118,8 @@ class MGNNI(nn.Module):
                 )
             self.input_map: nn.Module = nn.Identity()
         else:
-            inner = (hidden_channels,) if input_widths is None else tuple(input_widths)
-            widths = (in_channels, *inner, hidden_channels)
+            inner = (hidden_channels,) if input_widths is None else input_widths
+            widths = (in_channels, *check_widths("input_widths", inner), hidden_channels)
             self.input_map = MLP(widths, dropout, activate_last=input_map == "mlp-relu")
         self.equilibrium = MultiscaleEquilibrium(
             hidden_channels,
@@ -200,12 +207,7 @@ class MGNNI(nn.Module):
         try:
             z = self.equilibrium(self.input_map(x), propagation)
         except ArgumentError:
-            if not bool(torch.isfinite(x).all()):
-                where = (~torch.isfinite(x)).nonzero()[0].tolist()
-                raise ArgumentError(
-                    f"'x' must be finite (got {x[tuple(where)].item()} at row {where[0]}, column "
-                    f"{where[1]}); impute or drop such features"
-                ) from None
+            check_finite(x)
             raise
         fused, weight = self.fusion(z.to(x.dtype))
         if self.level == "graph" and batch is None:
@@ -221,25 +223,12 @@ class MGNNI(nn.Module):
         edge_weight: Tensor | None,
         batch: Tensor | None,
     ) -> Propagation:
-        if x.dim() != 2 or x.size(1) != self.in_channels or not x.is_floating_point():
-            raise ArgumentError(
-                f"'x' must be floating point of shape (num_nodes, {self.in_channels}) (got "
-                f"{x.dtype}, {tuple(x.shape)}); in_channels of the model must be x.size(1)"
-            )
+        check_features(x, self.in_channels)
         if isinstance(edge_index, Propagation):
-            if edge_weight is not None:
-                raise ArgumentError(
-                    "'edge_weight' must be None with a Propagation (got a tensor), which has its "
-                    "weights already; pass it to Propagation.from_edge_index"
-                )
-            if batch is not None and edge_index.num_graphs != int(batch.max()) + 1:
-                raise ArgumentError(
-                    f"'batch' must name the {edge_index.num_graphs} graphs of the Propagation (got "
-                    f"{int(batch.max()) + 1}); pass batch to Propagation.from_edge_index too"
-                )
+            check_same_graph(x, edge_index, edge_weight, batch)
             self.last_normalization = edge_index.normalization
             return edge_index
-        if edge_index.device != x.device:
+        if isinstance(edge_index, Tensor) and edge_index.device != x.device:
             raise ArgumentError(
                 f"'edge_index' must be on the device of x, {x.device} (got {edge_index.device}); "
                 "use data.to(device)"

@@ -34,14 +34,12 @@ def _graph_max(operator: Operator, x: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """Norm of every row, in float64: ``(..., nodes, channels)`` to ``(..., nodes)``.
+    """Norm of every row: ``(..., nodes, channels)`` to ``(..., nodes)``, in float64.
 
-    Rows are short, so only the sums over nodes need the wider type; but a float32 row may
-    overflow or vanish when squared, and is then taken again in float64.
+    Rows are short, and inputs of extreme size have been scaled, so only the sums over nodes need
+    the wider type.
     """
     rows: Tensor = torch.linalg.vector_norm(x, dim=-1).double()
-    if x.dtype is not torch.float64 and not bool(((rows > 1e-15) & (rows < 1e15)).all()):
-        rows = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
     return rows
 
 
@@ -72,6 +70,19 @@ def _to_frobenius(operator: Operator) -> Tensor:
     return torch.ones((), dtype=torch.float64)
 
 
+def graph_magnitude(operator: Operator, x: Tensor) -> Tensor:
+    """Largest absolute entry of each graph: ``(..., nodes, channels)`` to ``(..., graphs)``."""
+    if x.size(-1) == 0:
+        return x.new_zeros(*x.shape[:-2], max(operator.num_graphs, 1))
+    return _graph_max(operator, torch.linalg.vector_norm(x, float("inf"), dim=-1))
+
+
+def spread(operator: Operator, x: Tensor) -> Tensor:
+    """Hand one number a graph to its nodes: ``(..., graphs)`` to ``(..., nodes, 1)``."""
+    rows = x if operator.batch is None else x[..., operator.batch]
+    return rows.unsqueeze(-1)
+
+
 @dataclass(frozen=True, eq=False)
 class Measurement:
     """Residuals of a stack at one point; norms have shape ``(equations, graphs)``, on the CPU."""
@@ -85,8 +96,20 @@ class Measurement:
     @property
     def relative(self) -> Tensor:
         """Residual norm over the reference; zero where both vanish."""
-        ratio = self.residual_norm / self.reference
-        return torch.where(self.residual_norm == 0, torch.zeros_like(ratio), ratio)
+        return self._over_reference(self.residual_norm)
+
+    @property
+    def relative_bound(self) -> Tensor:
+        """Error bound over the reference; zero where both vanish."""
+        return self._over_reference(self.error_bound)
+
+    def _over_reference(self, norm: Tensor) -> Tensor:
+        return torch.where(norm == 0, torch.zeros_like(norm), norm / self.reference)
+
+    def scaled(self, factor: Tensor) -> Measurement:
+        """The measurement of the same equations in other units, ``(equations, graphs)``."""
+        norms = (self.residual_norm, self.reference, self.error_bound)
+        return Measurement(self.residual, self.hop, *(norm * factor for norm in norms))
 
 
 def measure(equations: Equations, z: Tensor) -> Measurement:

@@ -37,6 +37,7 @@ class SolveStats:
             the Chebyshev expansion.
         status: why the solve stopped.
         error_bound: certified bound on :math:`\|Z - Z^\star\|_F`, rounding included.
+        relative_error_bound: ``error_bound`` over the larger of :math:`\|B\|_F`, :math:`\|Z\|_F`.
         contraction: the proven constant :math:`L < 1` that the certificate rests on.
         norm: the norm in which the map contracts by ``contraction``.
         tol: the tolerance that was asked for.
@@ -49,6 +50,7 @@ class SolveStats:
     iterations: int
     status: Status
     error_bound: float
+    relative_error_bound: float
     contraction: float
     norm: str
     tol: float

@@ -49,7 +49,8 @@ def scratch(like: Tensor) -> Iterator[Take]:
             block = min(fitting, key=torch.Tensor.numel)
             free[:] = [other for other in free if other is not block]
         else:
-            block = torch.empty(size, dtype=like.dtype)
+            with torch.inference_mode(False):  # what is kept must serve training too
+                block = torch.empty(size, dtype=like.dtype)
         used.append(block)
         return block[:size].view(shape)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mgnni.solve.certify import Measurement, measure
+from mgnni.solve.certify import Measurement, graph_magnitude, measure, spread
 from mgnni.solve.equation import Equations
 from mgnni.solve.result import SolveStats, Status
 from mgnni.solve.solver import SOLVERS, choose, sufficient
@@ -61,6 +61,20 @@ def solve(equations: Equations, options: Options) -> Solution:
         return _refine(equations, options, name)
 
 
+def _units(equations: Equations) -> Tensor | None:
+    """Powers of two by which to divide the bias, one a graph; None if it is of ordinary size.
+
+    Gradients of a model that fits perfectly are tiny, and squares of float32 numbers under 1e-19
+    vanish. The equations being linear, the unit is free.
+    """
+    size = graph_magnitude(equations.operator, equations.bias).double().cpu()
+    low, high = (1e-8, 1e8) if equations.bias.dtype is torch.float32 else (1e-80, 1e80)
+    if bool(((size == 0) | ((size > low) & (size < high))).all()):
+        return None
+    usable = (size > 0) & size.isfinite()
+    return torch.where(usable, 2.0 ** size.log2().floor(), 1.0)
+
+
 def _refine(equations: Equations, options: Options, name: str) -> Solution:
     """Solve, then solve for the residual, until the measured residual meets the tolerance.
 
@@ -68,6 +82,11 @@ def _refine(equations: Equations, options: Options, name: str) -> Solution:
     down to the rounding of the returned states themselves.
     """
     tol, solver = options.tol, SOLVERS[name]
+    units = _units(equations)
+    if units is not None:
+        factor = spread(equations.operator, units.to(equations.bias.device))
+        scaled = (equations.bias.double() / factor).to(equations.bias.dtype)
+        equations = equations.with_bias(scaled)
     budget = options.max_iter or sufficient(equations, tol)
     z, iterations, exhausted = solver.propose(equations, 0.7 * tol, budget)
     found = measure(equations, z)
@@ -82,7 +101,7 @@ def _refine(equations: Equations, options: Options, name: str) -> Solution:
                 found = measure(exact, z.double())
                 continue
         needed = (tol * found.reference / found.residual_norm)[failed].min().item()
-        keep = _nodes(equations, failed).unsqueeze(-1)
+        keep = spread(equations.operator, failed.to(z.device))
         correction = equations.with_bias((found.residual * keep).to(z.dtype))
         left = max(budget - int(iterations.max()), 1)
         dz, steps, exhausted = solver.propose(correction, min(0.5, 0.5 * needed), left)
@@ -90,17 +109,11 @@ def _refine(equations: Equations, options: Options, name: str) -> Solution:
         if not bool((better.relative[failed] <= 0.5 * found.relative[failed]).any()):
             break
         z, found, iterations = z + dz, better, iterations + steps * failed
-    stats = _stats(equations, options, name, found, iterations, exhausted)
-    return Solution(z, found.hop.to(z.dtype), stats)
-
-
-def _nodes(equations: Equations, graphs: Tensor) -> Tensor:
-    """Hand one flag a graph to its nodes: ``(equations, graphs)`` to ``(equations, nodes)``."""
-    batch = equations.operator.batch
-    graphs = graphs.to(equations.bias.device)
-    if batch is None:
-        return graphs.expand(-1, equations.operator.num_nodes)
-    return graphs[:, batch]
+    hop = found.hop.to(z.dtype)
+    if units is not None:
+        z, hop = ((x.double() * factor).to(z.dtype) for x in (z, hop))
+        found = found.scaled(units)
+    return Solution(z, hop, _stats(equations, options, name, found, iterations, exhausted))
 
 
 def _stats(
@@ -127,6 +140,7 @@ def _stats(
                 iterations=int(iterations[index].max()),
                 status=status,
                 error_bound=float(found.error_bound[index].max()),
+                relative_error_bound=float(found.relative_bound[index].max()),
                 contraction=equations.contractions[index],
                 norm=equations.operator.norm.kind,
                 tol=options.tol,

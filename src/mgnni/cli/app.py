@@ -1,0 +1,150 @@
+"""From the arguments to a command, and from its end to an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from mgnni.cli.errors import (
+    BAD_USAGE,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    UsageError,
+    advice,
+    one_line,
+)
+from mgnni.cli.quickstart import Quickstart
+
+DESCRIPTION = """Implicit graph neural networks for PyTorch Geometric.
+
+Example: mgnni quickstart
+
+Every command has a --help of its own; mgnni --version prints the version.
+"""
+
+
+class Command(Protocol):
+    """A command: a dataclass of its options, with a method that runs it."""
+
+    debug: bool
+
+    def run(self) -> None:
+        """Do the work, or raise."""
+
+
+COMMANDS: dict[str, type[Any]] = {"quickstart": Quickstart}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0 done, 1 failed, 2 bad usage.
+
+    Args:
+        args: what stands after ``mgnni``; taken from the command line by default.
+    """
+    args = list(sys.argv[1:] if args is None else args)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without ± or γ still gets its table
+            stream.reconfigure(errors="replace")
+    if args == ["--version"]:
+        _print_version()
+        return DONE
+    name = " ".join(["mgnni", *(args[:1] if args and args[0] in COMMANDS else [])])
+    debug = "--debug" in args
+    try:
+        command = parse(args)
+        command.run()
+    except SystemExit as stop:  # --help, or arguments that tyro has complained about
+        status = stop.code if isinstance(stop.code, int) else DONE
+        return status if args else BAD_USAGE  # without arguments it shows the help
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{name}: interrupted\n")
+        return INTERRUPTED
+    except UsageError as error:
+        return _fail(name, one_line(error), BAD_USAGE, debug)
+    except ImportError as error:
+        return _fail(name, advice(error) or one_line(error), FAILED, debug)
+    except Exception as error:  # a user's one line; --debug has the rest
+        hint = "" if debug else " (--debug shows where)"
+        return _fail(name, one_line(error) + hint, FAILED, debug)
+    return DONE
+
+
+def parse(args: list[str]) -> Command:
+    """Return the command with its options; leave by ``SystemExit`` for help and bad usage."""
+    import tyro
+
+    heard = io.StringIO()
+    known = bool(args) and args[0] in COMMANDS
+    try:
+        with contextlib.redirect_stderr(heard):
+            if known:
+                command: Command = tyro.cli(
+                    COMMANDS[args[0]],
+                    prog=f"mgnni {args[0]}",
+                    args=args[1:],
+                    config=(tyro.conf.FlagCreatePairsOff,),
+                )
+            else:
+                command = _all_commands().cli(
+                    prog="mgnni", description=DESCRIPTION, args=args or ["--help"]
+                )
+    except SystemExit as stop:
+        if stop.code in (None, DONE):
+            raise
+        prog = f"mgnni {args[0]}" if known else "mgnni"
+        sys.stderr.write(f"{prog}: error: {complaint(heard.getvalue())}; see {prog} --help\n")
+        raise SystemExit(BAD_USAGE) from None
+    return command
+
+
+def _all_commands() -> Any:
+    """All commands with the first line of each, for ``mgnni --help``."""
+    import tyro
+
+    app = tyro.extras.SubcommandApp()
+    for name, command in COMMANDS.items():
+        first = (command.__doc__ or "").strip().splitlines()[0]
+        app.command(name=name, help=first)(command)
+    return app
+
+
+def complaint(box: str) -> str:
+    """Reduce tyro's framed message to its first sentence and its suggestion.
+
+    The frame is drawn with lines, or with blanks and dashes where those cannot be shown; then the
+    title is a part of its own.
+    """
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
+    parts: list[list[str]] = [[]]
+    for row in (line.strip("│ ") for line in plain.splitlines() if line[:1] not in "╭╰"):
+        if row and not row.strip("─-"):
+            parts.append([])
+        elif row:
+            parts[-1].append(row)
+    message, *rest = parts if plain.startswith("╭") else parts[1:] or parts
+    said = " ".join(message).rstrip(".")
+    for first, *others in filter(None, rest):
+        if first.startswith("Perhaps you meant") and others:
+            said += f"; perhaps you meant {others[0].split()[0]}"
+        elif first.startswith("Available subcommands"):
+            said += f"; {first[0].lower()}{first[1:]}"
+    return said
+
+
+def _fail(name: str, message: str, status: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    sys.stderr.write(f"{name}: error: {message}\n")
+    return status
+
+
+def _print_version() -> None:
+    from mgnni import __version__
+
+    sys.stdout.write(f"mgnni {__version__}\n")

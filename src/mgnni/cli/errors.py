@@ -1,0 +1,30 @@
+"""How a command ends when it does not end well: one line, and a status."""
+
+from __future__ import annotations
+
+from mgnni.errors import MgnniError
+
+DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+EXTRA = ("tyro", "rich", "matplotlib")  # what ``pip install 'mgnni[cli]'`` adds
+
+
+class UsageError(MgnniError):
+    """The command was called with what it cannot work with; nothing has been done yet."""
+
+
+def advice(error: ImportError) -> str | None:
+    """Say how to install what is missing, if it belongs to the command line."""
+    missing = (error.name or "").split(".")[0]
+    if missing not in EXTRA:
+        return None
+    return f"the command line needs {missing}; run: pip install 'mgnni[cli]'"
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error on a single line, with its type if that is news."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MgnniError):
+        return text
+    kind = type(error).__name__
+    return f"{kind}: {text}" if text else kind

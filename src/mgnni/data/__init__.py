@@ -1,0 +1,1 @@
+"""Datasets: graphs with features, labels and splits; they know no model."""

@@ -1,0 +1,83 @@
+"""From an edge list to the entries of the operator, with what is proven of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mgnni.errors import ArgumentError, check_choice
+from mgnni.graph.check import check_batch, check_edges, check_weight
+from mgnni.graph.normalize import NORMALIZATIONS, Bound, normalize, prove
+from mgnni.graph.pattern import Pattern
+
+FLOWS = ("source_to_target", "target_to_source")
+
+
+class Parts(NamedTuple):
+    """What an operator is made of."""
+
+    pattern: Pattern
+    values: Tensor
+    symmetric: bool
+    bound: Bound
+    normalization: str
+    num_graphs: int
+
+
+def build(
+    edge_index: Tensor,
+    num_nodes: int,
+    edge_weight: Tensor | None,
+    normalization: str,
+    self_loops: bool,
+    flow: str,
+    batch: Tensor | None,
+    dtype: torch.dtype | None,
+    norm_bound: float | None,
+) -> Parts:
+    """Check, add loops, sum repeated edges, normalise and prove; see ``from_edge_index``."""
+    kind = check_choice("normalization", normalization, (*NORMALIZATIONS, "auto"))
+    to_target = check_choice("flow", flow, FLOWS) == "source_to_target"
+    edge_index = check_edges(edge_index, num_nodes)
+    weight, dtype = check_weight(edge_weight, edge_index, dtype, nonnegative=kind != "none")
+    num_graphs = check_batch(batch, edge_index, num_nodes)
+    if self_loops:
+        loop = torch.arange(num_nodes, device=edge_index.device)
+        edge_index = torch.cat([edge_index, loop.expand(2, -1)], dim=1)
+        weight = torch.cat([weight, weight.new_ones(num_nodes)])
+
+    gather, scatter = (0, 1) if to_target else (1, 0)
+    key, position = torch.unique(
+        edge_index[scatter] * num_nodes + edge_index[gather], return_inverse=True
+    )
+    weight = weight.new_zeros(key.numel()).index_add(0, position, weight)
+    row, col = key // max(num_nodes, 1), key % max(num_nodes, 1)
+    pattern = Pattern.from_sorted(row, col, num_nodes)
+    source, target = (col, row) if to_target else (row, col)
+
+    if kind in ("auto", "sym"):
+        undirected = is_symmetric(pattern, weight)
+        if kind == "sym" and not undirected:
+            raise ArgumentError(
+                "'normalization' must not be 'sym' for a directed graph (got one with "
+                f"{key.numel()} distinct entries), because ||S||_2 <= 1 can fail there; use "
+                "normalization='dir', or torch_geometric.utils.to_undirected(edge_index)"
+            )
+        kind = "sym" if undirected else "dir"
+    entries = normalize(kind, source, target, weight, num_nodes)
+    symmetric = is_symmetric(pattern, entries)
+    bound = prove(kind, symmetric, source, target, weight.detach(), num_nodes, norm_bound)
+    if to_target:  # P is the transpose of S
+        bound = Bound(bound.value, bound.norm.dual(), bound.reason)
+    return Parts(pattern, entries.to(dtype), symmetric, bound, kind, num_graphs)
+
+
+def is_symmetric(pattern: Pattern, values: Tensor) -> bool:
+    """Compare a matrix with its transpose: the same pattern, values equal up to rounding."""
+    other, order = pattern.transposed
+    if not (torch.equal(pattern.crow, other.crow) and torch.equal(pattern.col, other.col)):
+        return False
+    values = values.detach()
+    return torch.allclose(values, values[order], rtol=1e-12, atol=0.0)

@@ -1,0 +1,33 @@
+"""The sparse product as a differentiable function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from mgnni.graph.propagation import Propagation
+
+
+class Product(torch.autograd.Function):
+    r"""The product :math:`P X`, differentiable in the values of ``P`` and in ``X``, twice."""
+
+    @staticmethod
+    def forward(values: Tensor, x: Tensor, propagation: Propagation) -> Tensor:
+        return propagation.multiply(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, x, ctx.propagation = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (x,) = ctx.saved_tensors
+        (grad,) = grads
+        wants_values, wants_x, _ = ctx.needs_input_grad
+        grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
+        grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
+        return grad_values, grad_x, None

@@ -1,0 +1,163 @@
+"""Options, help and every way a command can end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mgnni
+from mgnni.cli import main
+from mgnni.cli.files import whole_file
+
+Call = Callable[..., Any]  # see conftest.py
+TINY = ["quickstart", "--length", "12", "--chains", "5", "--epochs", "1", "--runs", "1"]
+
+
+def one_error(ended: Any, status: int) -> str:
+    assert ended.status == status
+    assert ended.out == ""
+    (line,) = ended.err.splitlines()
+    assert line.startswith("mgnni")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--length", "10"], "--length must be between 11 and 100000 (got 10)"),
+        (["--chains", "4"], "--chains must be between 5 and"),
+        (["--epochs", "0"], "--epochs must be between 1 and"),
+        (["--runs", "0"], "--runs must be between 1 and"),
+        (["--seed", "-1"], "--seed must be between 0 and"),
+        (["--length", "100000", "--chains", "11"], "must make at most 2000000 nodes"),
+        (["--length", "long"], "--length"),
+        (["--lenght", "20"], "perhaps you meant --length"),
+        (["more"], "more"),
+    ],
+)
+def test_bad_usage_is_one_line_and_no_work(
+    call: Call, args: list[str], said: str, tmp_path: Path
+) -> None:
+    line = one_error(call("quickstart", *args, "--output", tmp_path / "new"), 2)
+    assert line.startswith("mgnni quickstart: error: ")
+    assert said in line
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_unknown_command_is_bad_usage(call: Call) -> None:
+    line = one_error(call("quikstart"), 2)
+    assert "quikstart" in line
+    assert "quickstart" in line.replace("quikstart", "")
+
+
+@pytest.mark.parametrize("place", ["file", "file/inner"])
+def test_a_folder_that_cannot_be_written_is_bad_usage(
+    call: Call, place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    line = one_error(call(*TINY, "--output", tmp_path / place), 2)
+    assert "--output must be a folder that can be written to" in line
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def break_study(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("mgnni.cli.study.study", broken)
+
+
+def test_a_failure_is_one_line_unless_debugging(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    break_study(monkeypatch, RuntimeError("no\n luck"))
+    line = one_error(call(*TINY, "--json", "--output", tmp_path), 1)
+    assert line == "mgnni quickstart: error: RuntimeError: no luck (--debug shows where)"
+    ended = call(*TINY, "--json", "--debug", "--output", tmp_path)
+    assert ended.status == 1
+    assert "Traceback" in ended.err
+    assert ended.err.splitlines()[-1] == "mgnni quickstart: error: RuntimeError: no luck"
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_is_one_line(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    break_study(monkeypatch, KeyboardInterrupt())
+    line = one_error(call(*TINY, "--json", "--output", tmp_path), 130)
+    assert line == "mgnni quickstart: interrupted"
+
+
+@pytest.mark.parametrize("missing", ["tyro", "rich", "matplotlib"])
+def test_a_missing_extra_is_named_with_its_remedy(
+    call: Call, missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in list(sys.modules):
+        if name.split(".")[0] == missing:
+            monkeypatch.setitem(sys.modules, name, None)
+    for part in ("figure", "progress", "screen"):  # imported before, in other tests
+        monkeypatch.delitem(sys.modules, f"mgnni.cli.{part}", raising=False)
+    line = one_error(call(*TINY, "--json", "--output", tmp_path), 1)
+    assert missing in line
+    assert "pip install 'mgnni[cli]'" in line
+
+
+def test_help_has_an_example_and_every_option(call: Call) -> None:
+    ended = call("quickstart", "--help")
+    assert ended.status == 0
+    assert "Example: mgnni quickstart" in ended.out
+    options = ("length", "chains", "epochs", "runs", "seed", "output", "json", "debug")
+    assert all(f"--{option}" in ended.out for option in options)
+    top = call("--help")
+    assert (top.status, "quickstart" in top.out) == (0, True)
+    assert call() == (2, top.out, "")
+
+
+def test_version(call: Call) -> None:
+    assert call("--version") == (0, f"mgnni {mgnni.__version__}\n", "")
+
+
+def test_the_command_line_itself_imports_nothing_slow() -> None:
+    cli = str(Path(sys.modules["mgnni"].__file__ or "").parent)
+    code = (
+        "import sys, types\n"
+        "package = types.ModuleType('mgnni')\n"  # without what `import mgnni` itself needs
+        f"package.__path__ = [{cli!r}]\n"
+        "sys.modules['mgnni'] = package\n"
+        "from mgnni.cli import main\n"
+        "status = main(['quickstart', '--help'])\n"
+        "slow = [n for n in ('torch', 'numpy', 'matplotlib', 'rich') if n in sys.modules]\n"
+        "sys.exit(f'imports {slow}' if slow else status)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_file_is_whole_or_what_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    with whole_file(path) as file:
+        file.write(b"old")
+
+    def stop_half_way() -> None:
+        with whole_file(path) as file:
+            file.write(b"new, but")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop_half_way()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_suggestion_survives_every_frame(
+    call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tyro draws lines around its messages if standard output can show them, as it can here."""
+    framed = main(["quickstart", "--lenght", "20"]), capsys.readouterr().err
+    bare = call("quickstart", "--lenght", "20")
+    assert framed == (bare.status, bare.err)

@@ -1,0 +1,214 @@
+"""The implicit layer: the dense solution of every scale, with a log that tells the truth."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from mgnni import ArgumentError, MultiscaleEquilibrium, Propagation, SolveLog, Status
+from mgnni.layers.contraction import contraction
+from problems import dense_solution, generator, propagation
+
+CHANNELS, SCALES, GAMMA = 4, (1, 2, 3), 0.9
+
+
+def make_layer(device, **options):
+    options = {"tol": 1e-12, **options}
+    layer = MultiscaleEquilibrium(CHANNELS, SCALES, GAMMA, **options)
+    return layer.to(device, torch.float64)
+
+
+def normal(*shape, device, seed=1):
+    return torch.randn(shape, dtype=torch.float64, generator=generator(seed)).to(device)
+
+
+def dense_states(layer, bias, operator):
+    """One dense solve a scale, with g(F) from its formula."""
+    states = []
+    for factor, scale in zip(layer.factor, SCALES, strict=True):
+        gram = factor.T @ factor
+        weight = gram / (gram.square().sum().sqrt() + 1e-12)
+        states.append(dense_solution(operator, weight, bias, scale, GAMMA))
+    return torch.stack(states)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("kind", ["sym", "dir", "out", "row"])
+def test_states_and_gradients_are_those_of_the_dense_solution(kind, training, device):
+    # In evaluation mode too: `training` may change dropout, never differentiability.
+    layer = make_layer(device).train(training)
+    operator = propagation(kind).to(device)
+    bias = normal(12, CHANNELS, device=device).requires_grad_()
+    states = [layer(bias, operator), dense_states(layer, bias, operator)]
+    torch.testing.assert_close(states[0], states[1], rtol=1e-9, atol=1e-11)
+    assert states[0].shape == (3, 12, CHANNELS)
+    inputs = [bias, layer.factor]
+    ours, want = (torch.autograd.grad(z[:, 5].pow(3).sum(), inputs) for z in states)
+    for got, known in zip(ours, want, strict=True):
+        torch.testing.assert_close(got, known, rtol=1e-8, atol=1e-10)
+
+
+def test_the_log_tells_of_both_passes(device):
+    layer = make_layer(device)
+    operator = propagation("dir").to(device)
+    assert layer.log == SolveLog()
+    bias = normal(12, CHANNELS, device=device).requires_grad_()
+    z = layer(bias, operator)
+    assert [stats.scale for stats in layer.log.forward] == list(SCALES)
+    assert layer.log.backward == ()
+    z.sum().backward()
+    norms = [torch.linalg.matrix_norm(w, 2).item() for w in contraction(layer.factor)]
+    for stats, other, norm in zip(layer.log.forward, layer.log.backward, norms, strict=True):
+        assert stats.status is other.status is Status.CONVERGED
+        assert stats.contraction == pytest.approx(GAMMA * norm, rel=1e-12)
+        assert other.contraction == pytest.approx(GAMMA * norm, rel=1e-12)
+        assert stats.solver == other.solver == "series"
+
+
+def test_every_pass_has_a_log_of_its_own(device):
+    layer = make_layer(device)
+    operator = propagation("dir").to(device)
+    first = layer(normal(12, CHANNELS, device=device).requires_grad_(), operator)
+    first_log = layer.log
+    layer(normal(12, CHANNELS, device=device, seed=2), operator)
+    assert layer.log is not first_log
+    first.sum().backward()
+    assert len(first_log.backward) == 3
+    assert layer.log.backward == ()
+
+
+def test_a_backward_hook_sees_the_gradients_of_output_and_input(device):
+    layer = make_layer(device)
+    operator = propagation("dir").to(device)
+    bias = normal(12, CHANNELS, device=device).requires_grad_()
+    (want,) = torch.autograd.grad(dense_states(layer, bias, operator).pow(2).sum(), bias)
+    seen = []
+    layer.register_full_backward_hook(lambda module, inner, outer: seen.append((inner, outer)))
+    z = layer(bias, operator)
+    z.pow(2).sum().backward()
+    ((inner, outer),) = seen
+    torch.testing.assert_close(outer[0], 2 * z.detach())
+    torch.testing.assert_close(inner[0], want, rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(bias.grad, want, rtol=1e-8, atol=1e-10)
+
+
+def test_a_forward_hook_may_replace_the_states(device):
+    layer = make_layer(device)
+    operator = propagation("dir").to(device)
+    bias = normal(12, CHANNELS, device=device)
+    want = 2 * layer(bias, operator)
+    layer.register_forward_hook(lambda module, inputs, output: 2 * output)
+    torch.testing.assert_close(layer(bias, operator), want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_lower_precision_is_raised_to_that_of_the_operator(dtype, device):
+    layer = make_layer(device, tol=1e-6).to(dtype)
+    operator = propagation("sym").to(device).to(torch.float32)
+    bias = normal(12, CHANNELS, device=device).to(dtype).requires_grad_()
+    z = layer(bias, operator)
+    assert z.dtype is torch.float32
+    exact = make_layer(device)
+    exact.load_state_dict(layer.state_dict())
+    want = dense_states(exact, bias.double(), operator)
+    torch.testing.assert_close(z.double(), want, rtol=1e-5, atol=1e-5)
+    z.sum().backward()
+    assert bias.grad.dtype is layer.factor.grad.dtype is dtype
+    assert all(stats.converged for stats in (*layer.log.forward, *layer.log.backward))
+
+
+def test_autocast_does_not_lower_the_precision_of_the_states(device):
+    layer = make_layer(device, tol=1e-6).float()
+    operator = propagation("sym").to(device).to(torch.float32)
+    bias = normal(12, CHANNELS, device=device).float()
+    want = layer(bias, operator)
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        z = layer(bias, operator)
+    assert z.dtype is torch.float32
+    torch.testing.assert_close(z, want, rtol=0, atol=0)
+
+
+def test_the_factors_are_drawn_by_xavier_one_by_one(device):
+    layer = MultiscaleEquilibrium(200, (1, 2, 3)).to(device)
+    limit = (6 / 400) ** 0.5
+    for factor in layer.factor.detach():
+        assert factor.abs().max() <= limit
+        assert factor.std().item() == pytest.approx(limit / 3**0.5, rel=0.02)
+    assert (layer.factor[0] != layer.factor[1]).any()
+
+
+def test_reset_draws_the_factors_anew_from_the_seed(device):
+    layer = make_layer(device)
+    before = layer.factor.detach().clone()
+    torch.manual_seed(5)
+    layer.reset_parameters()
+    once = layer.factor.detach().clone()
+    torch.manual_seed(5)
+    layer.reset_parameters()
+    assert (before != once).any(dim=-1).all()
+    torch.testing.assert_close(layer.factor.detach(), once, rtol=0, atol=0)
+    assert layer.factor.requires_grad
+    assert layer.factor.is_leaf
+
+
+def test_copies_and_pickles_solve_alike_and_share_nothing(device):
+    layer = make_layer(device)
+    operator = propagation("dir").to(device)
+    bias = normal(12, CHANNELS, device=device).requires_grad_()
+    want = layer(bias, operator)
+    want.sum().backward()
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        torch.testing.assert_close(other(bias, operator), want, rtol=0, atol=0)
+        with torch.no_grad():
+            other.factor.add_(1.0)
+        assert (other.factor != layer.factor).all()
+
+
+def test_the_repr_names_what_was_chosen():
+    layer = MultiscaleEquilibrium(5, [1, 3], 0.7, solver="picard", tol=1e-4)
+    assert repr(layer) == (
+        "MultiscaleEquilibrium(5, scales=(1, 3), gamma=0.7, solver='picard', tol=0.0001)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scales": ()}, r"'scales' .*got \(\).*\(1, 2\)"),
+        ({"scales": (1, 1)}, r"'scales' .*not repeat.*\(1, 1\)"),
+        ({"scales": (0,)}, r"'scales' .*at least 1.*got 0"),
+        ({"gamma": 1.0}, r"'gamma' .*got 1\.0"),
+        ({"tol": 2.0}, r"'tol' .*got 2\.0"),
+        ({"max_iter": -1}, r"'max_iter' .*got -1"),
+        ({"solver": "gremes"}, r"'solver' .*got 'gremes'.*did you mean 'gmres'"),
+        ({"memory": "slow"}, r"'memory' .*got 'slow'.*did you mean 'low'"),
+        ({"on_failure": "warm"}, r"'on_failure' .*got 'warm'.*did you mean 'warn'"),
+    ],
+)
+def test_bad_options_are_refused_when_the_layer_is_made(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        MultiscaleEquilibrium(4, **options)
+
+
+def test_a_bias_that_does_not_fit_the_graph_is_refused(device):
+    layer = make_layer(device)
+    operator = propagation("dir").to(device)
+    with pytest.raises(ArgumentError, match=r"'bias' .*\(12, channels\).*got \(11, 4\)"):
+        layer(normal(11, CHANNELS, device=device), operator)
+    with pytest.raises(ArgumentError, match=r"'weight' .*\(5, 5\).*as bias has 5 channels"):
+        layer(normal(12, 5, device=device), operator)
+    with pytest.raises(ArgumentError, match=r"'propagation' .*Propagation\.from_edge_index"):
+        layer(normal(12, CHANNELS, device=device), torch.zeros(2, 0, dtype=torch.long))
+
+
+def test_nothing_and_one_node(device):
+    layer = make_layer(device)
+    none = torch.empty(2, 0, dtype=torch.long, device=device)
+    empty = Propagation.from_edge_index(none, 0, dtype=torch.float64)
+    assert layer(normal(0, CHANNELS, device=device), empty).shape == (3, 0, CHANNELS)
+    single = Propagation.from_edge_index(none, 1, dtype=torch.float64)  # P = [[1]]
+    bias = normal(1, CHANNELS, device=device)
+    eye = torch.eye(CHANNELS, dtype=torch.float64, device=device)
+    want = bias @ torch.linalg.inv(eye - GAMMA * contraction(layer.factor))
+    torch.testing.assert_close(layer(bias, single), want, rtol=1e-10, atol=1e-12)

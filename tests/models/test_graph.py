@@ -1,0 +1,206 @@
+"""How the model takes its graph: an edge_index, a Propagation, and what is remembered of them."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch_geometric import EdgeIndex
+from torch_geometric.utils import to_undirected
+
+from mgnni import Propagation
+from models.cases import FEATURES, NODES, batch_of_graphs, by_hand, graph, make_model, normal
+
+TOLERANCE = {"rtol": 1e-8, "atol": 1e-10}
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """A list that grows by a weak reference whenever an operator is built from edges."""
+    made = []
+    original = Propagation.from_edge_index.__func__
+
+    def counted(cls, *args, **options):
+        operator = original(cls, *args, **options)
+        made.append(weakref.ref(operator))
+        return operator
+
+    monkeypatch.setattr(Propagation, "from_edge_index", classmethod(counted))
+    return made
+
+
+@pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
+def test_a_propagation_stands_for_its_edge_index(directed, device):
+    model = make_model(device)
+    edge_index, edge_weight = graph(directed, device)
+    x = normal(NODES, FEATURES, device=device)
+    propagation = Propagation.from_edge_index(edge_index, NODES, edge_weight, "auto")
+    torch.testing.assert_close(
+        model(x, propagation), model(x, edge_index, edge_weight), rtol=0, atol=0
+    )
+
+
+def test_a_propagation_keeps_its_own_options(device):
+    model = make_model(device)  # would take "dir", with self-loops, along the edges
+    edge_index, edge_weight = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    propagation = Propagation.from_edge_index(
+        edge_index, NODES, edge_weight, "out", False, flow="target_to_source"
+    )
+    other = make_model(device, normalization="out", self_loops=False, flow="target_to_source")
+    other.load_state_dict(model.state_dict())
+    want, _ = by_hand(other, x, edge_index, edge_weight, normalization="out")
+    torch.testing.assert_close(model(x, propagation), want, **TOLERANCE)
+    assert model.last_normalization == "out"
+
+
+def test_a_propagation_in_double_serves_a_model_in_single(device):
+    model = make_model(device, tol=1e-6).float()
+    edge_index, _ = graph(False, device)
+    x = normal(NODES, FEATURES, device=device).float()
+    propagation = Propagation.from_edge_index(edge_index, NODES, dtype=torch.float64)
+    logits = model(x, propagation)
+    assert logits.dtype is torch.float32
+    torch.testing.assert_close(logits, model(x, edge_index), rtol=1e-5, atol=1e-5)
+
+
+def test_the_same_edge_index_is_prepared_once(builds, device):
+    model = make_model(device)
+    edge_index, edge_weight = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    for given in (None, edge_weight):
+        before = len(builds)
+        first = model(x, edge_index, given)
+        first.sum().backward()
+        with torch.no_grad():
+            second = model(2 * x, edge_index, given)
+        model(x, edge_index, given).sum().backward()
+        assert len(builds) == before + 1
+        assert (first != second).any()
+
+
+def test_a_batch_is_prepared_once(builds, device):
+    model = make_model(device)
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    first = model(x, edge_index, batch=batch)
+    torch.testing.assert_close(model(x, edge_index, batch=batch), first, rtol=0, atol=0)
+    assert len(builds) == 1
+
+
+def test_a_change_in_place_is_noticed(builds, device):
+    model = make_model(device)
+    edge_index, edge_weight = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    before = model(x, edge_index, edge_weight)
+    edge_index[1, 0] = (edge_index[1, 0] + 1) % 7
+    after = model(x, edge_index, edge_weight)
+    want, _ = by_hand(model, x, edge_index, edge_weight, normalization="dir")
+    torch.testing.assert_close(after, want, **TOLERANCE)
+    assert (after - before).abs().max() > 1e-3
+    edge_weight[0] = 5.0
+    want, _ = by_hand(model, x, edge_index, edge_weight, normalization="dir")
+    torch.testing.assert_close(model(x, edge_index, edge_weight), want, **TOLERANCE)
+    assert len(builds) == 3
+
+
+def test_a_change_behind_torch_is_noticed(device):
+    if device.type != "cpu":
+        pytest.skip("numpy shares memory with the CPU only")
+    model = make_model(device)
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    model(x, edge_index)
+    edge_index.numpy()[1, 0] = (edge_index[1, 0].item() + 1) % 7
+    want, _ = by_hand(model, x, edge_index, normalization="dir")
+    torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
+
+
+def test_weights_that_learn_are_never_remembered(device):
+    model = make_model(device)
+    edge_index, edge_weight = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    edge_weight.requires_grad_()
+    for _ in range(2):  # a remembered operator would hold the first pass's freed graph
+        edge_weight.grad = None
+        model(x, edge_index, edge_weight).sum().backward()
+        assert edge_weight.grad.abs().max() > 0
+        with torch.no_grad():
+            edge_weight.mul_(1.5)
+            want, _ = by_hand(model, x, edge_index, edge_weight, normalization="dir")
+            torch.testing.assert_close(model(x, edge_index, edge_weight), want, **TOLERANCE)
+
+
+def test_an_operator_is_forgotten_with_its_edge_index(builds, device):
+    model = make_model(device)
+    edge_index, edge_weight = graph(True, device)
+    model(normal(NODES, FEATURES, device=device), edge_index, edge_weight).sum().backward()
+    assert builds[0]() is not None
+    del edge_index
+    gc.collect()
+    assert builds[0]() is None
+
+
+def test_models_of_other_options_do_not_share_operators(device):
+    edge_index, edge_weight = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    first = make_model(device)
+    second = make_model(device, normalization="row", self_loops=False)
+    second.load_state_dict(first.state_dict())
+    for model, normalization in ((first, "dir"), (second, "row"), (first, "dir")):
+        want, _ = by_hand(model, x, edge_index, edge_weight, normalization=normalization)
+        torch.testing.assert_close(model(x, edge_index, edge_weight), want, **TOLERANCE)
+
+
+def test_more_nodes_with_the_same_edges(device):
+    model = make_model(device)
+    edge_index, _ = graph(True, device)
+    x = normal(NODES + 3, FEATURES, device=device)
+    model(x[:NODES], edge_index)
+    want, _ = by_hand(model, x, edge_index, normalization="dir")
+    torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
+
+
+def test_auto_is_sym_or_dir_and_the_repr_says_which(device):
+    model = make_model(device)
+    x = normal(NODES, FEATURES, device=device)
+    assert "normalization='auto'" in repr(model)
+    assert "last used" not in repr(model)
+    directed, _ = graph(True, device)
+    for edge_index, used in ((directed, "dir"), (to_undirected(directed), "sym")):
+        want, _ = by_hand(model, x, edge_index, normalization=used)
+        torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
+        assert model.last_normalization == used
+        assert f"last used: '{used}'" in repr(model)
+
+
+@pytest.mark.parametrize("sort_order", [None, "row", "col"])
+def test_an_edge_index_of_pyg_is_a_tensor_like_any(sort_order, builds, device):
+    model = make_model(device)
+    plain, _ = graph(True, device)
+    if sort_order is not None:
+        plain = plain[:, plain[0 if sort_order == "row" else 1].argsort(stable=True)]
+    edge_index = EdgeIndex(plain, sparse_size=(NODES, NODES), sort_order=sort_order)
+    x = normal(NODES, FEATURES, device=device)
+    want, _ = by_hand(model, x, plain, normalization="dir")
+    for _ in range(2):
+        torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
+    assert len(builds) == 1
+
+
+def test_indices_of_32_bits(device):
+    model = make_model(device)
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    torch.testing.assert_close(model(x, edge_index.int()), model(x, edge_index), rtol=0, atol=0)
+
+
+def test_the_order_of_edges_does_not_matter(device):
+    model = make_model(device)
+    edge_index, edge_weight = graph(True, device)
+    order = torch.randperm(edge_index.size(1), device=device)
+    x = normal(NODES, FEATURES, device=device)
+    torch.testing.assert_close(
+        model(x, edge_index[:, order], edge_weight[order]),
+        model(x, edge_index, edge_weight),
+        **TOLERANCE,
+    )

@@ -1,0 +1,54 @@
+"""What is found out about weights, against dense linear algebra."""
+
+import pytest
+import torch
+
+from mgnni.solve.weights import Weights
+from problems import weight
+
+
+@pytest.mark.parametrize("form", ["random", "rank-one", "identity", "indefinite"])
+def test_symmetric_weights_are_decoupled(form, device):
+    stack = torch.stack([weight(form, 5, seed) for seed in range(3)]).to(device)
+    weights = Weights(stack)
+    assert weights.symmetric
+    assert weights.transposed() is weights
+    q, values = weights.decoupling.eigenvectors, weights.decoupling.eigenvalues.to(device)
+    torch.testing.assert_close(q @ torch.diag_embed(values) @ q.mT, stack, rtol=0, atol=1e-14)
+    eye = torch.eye(5, dtype=torch.float64, device=device).expand(3, 5, 5)
+    torch.testing.assert_close(q.mT @ q, eye, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("form", ["random", "general"])
+def test_norms(form, device):
+    stack = torch.stack([weight(form, 5, seed) for seed in range(3)]).to(device)
+    weights = Weights(stack)
+    spectral = torch.linalg.svdvals(stack)[:, 0].tolist()
+    assert weights.spectral == pytest.approx(spectral, rel=1e-12)
+    frobenius = stack.square().sum((1, 2)).sqrt().tolist()
+    assert weights.frobenius == pytest.approx(frobenius, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_asymmetry_is_found_above_rounding(dtype, device):
+    symmetric = weight("random", 4).to(device, dtype)
+    size, eps = symmetric.abs().max().item(), torch.finfo(dtype).eps
+    for factor, expected in ((0, True), (2, True), (100, False), (1e6, False)):
+        other = symmetric.clone()
+        other[0, 1] += factor * eps * size
+        assert Weights(other.unsqueeze(0)).symmetric is expected
+        # One that is not, among many that are.
+        assert Weights(torch.stack([symmetric, other, symmetric])).symmetric is expected
+
+
+def test_transposing(device):
+    stack = torch.stack([weight("general", 4, seed) for seed in range(2)]).to(device)
+    weights = Weights(stack)
+    assert not weights.symmetric
+    torch.testing.assert_close(weights.transposed().tensor, stack.transpose(1, 2))
+
+
+def test_no_channels(device):
+    weights = Weights(torch.zeros(2, 0, 0, dtype=torch.float64, device=device))
+    assert weights.symmetric
+    assert weights.spectral == [0.0, 0.0]
