@@ -44,7 +44,7 @@ _HOMES = {
     "solve_equilibria": "mgnni.implicit.solve",
     "solve_equilibrium": "mgnni.implicit.solve",
 }
-__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 (each is a string)
+__all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

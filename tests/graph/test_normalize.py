@@ -161,6 +161,26 @@ def test_no_state_grows_by_more_than_the_bound(normalization, flow, device):
             assert state_norm(operator, operator.multiply(x)) <= limit * (1 + 1e-13)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("normalization", ["sym", "dir", "out", "row"])
+def test_rounded_entries_exceed_the_bound_by_their_unit_at_most(normalization, dtype, device):
+    """Thirds in float32 sum to more than one: the bound is that of the exact entries."""
+    largest = 0.0
+    for size in range(2, 9):
+        nodes = torch.arange(size)
+        edge_index = torch.cartesian_prod(nodes, nodes).T
+        edge_index = edge_index[:, edge_index[0] != edge_index[1]].to(device)
+        operator = Propagation.from_edge_index(
+            edge_index, size, normalization=normalization, dtype=dtype
+        )
+        norm = operator_norm(operator.to_dense().double().cpu(), operator.norm)
+        assert norm <= operator.norm_bound * (1 + operator.unit)
+        wide = operator.double()  # the same entries, which were rounded before
+        assert norm <= wide.norm_bound * (1 + wide.unit)
+        largest = max(largest, norm)
+    assert dtype is torch.float64 or largest > 1 + 1e-9, "no case with a norm above one"
+
+
 @flows
 def test_a_directed_star_expands_but_contracts_in_its_own_norm(flow, device):
     """Fifty leaves that point at a hub: out-degree normalisation does not bound ||S||_2 by one."""

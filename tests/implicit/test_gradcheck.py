@@ -15,7 +15,7 @@ from implicit.cases import (
     operator,
     weights,
 )
-from mgnni import solve_equilibrium
+from mgnni import Propagation, solve_equilibrium
 from mgnni.layers.contraction import contraction
 
 # Small, for every entry is perturbed on its own: directed, a self-loop, node 3 isolated.
@@ -121,6 +121,26 @@ def test_second_derivatives_match_differences_of_first_ones(normalization, devic
     differences = tuple((a - b) / (2 * step) for a, b in zip(ahead, behind, strict=True))
     ours = hessian_times(implicit, normalization, device, "general", directions)
     assert_all_close(ours, differences, rtol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg", "spectral", "gmres"])
+def test_edges_of_a_symmetric_operator_have_second_derivatives_of_their_own(solver, device):
+    # P equals its transpose in numbers, but moving P_ij moves the adjoint's P_ji.
+    forth = torch.tensor([[0, 1, 2], [1, 2, 3]], device=device)
+    edge_index = torch.cat([forth, forth.flip(0)], dim=1)
+    direction = normal(6, device=device, seed=4)
+    w, bias = weights("psd", device, CHANNELS), normal(NODES, CHANNELS, device=device)
+    found = []
+    for solve in (lambda *args: implicit(*args, solver), dense):
+        edge_weight = torch.ones_like(direction).requires_grad_()
+        propagation = Propagation.from_edge_index(edge_index, NODES, edge_weight)
+        assert propagation.symmetric
+        z = solve(propagation, w, bias)
+        (first,) = torch.autograd.grad(z[:, NODE].sum(), edge_weight, create_graph=True)
+        found.append(torch.autograd.grad((first * direction).sum(), edge_weight))
+    (want,) = found[1]
+    assert (want[:3] - want[3:]).abs().max() > 0.01
+    assert_all_close(*found, rtol=1e-8)
 
 
 def test_third_derivatives_match_the_dense_solution(device):

@@ -209,3 +209,28 @@ def test_one_graph_in_a_batch_is_that_graph(solver, device):
     assert (result.value - single.value).norm() <= 1e-12 * single.value.norm()
     assert result.graph_iterations.tolist() == single.graph_iterations.tolist()
     assert result.error_bound == pytest.approx(single.error_bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["picard", "gmres", "series"])
+def test_a_graph_does_not_know_an_awkward_mate(solver, device):
+    """A one-way chain, on which minimal residuals stand still, beside an ordinary one.
+
+    Rounding is amplified there, so the limit is wider; Anderson's mixing amplifies it to the size
+    of the tolerance, whatever stands beside it.
+    """
+    nodes = torch.arange(30)
+    bias = torch.zeros(30, CHANNELS, dtype=torch.float64)
+    bias[0] = 1.0
+    awkward = torch.stack([nodes[:-1], nodes[1:]]), bias
+    plain = chain(40), torch.linspace(-1, 2, 40, dtype=torch.float64).unsqueeze(1).repeat(1, 3)
+    eye = torch.eye(CHANNELS, dtype=torch.float64, device=device)
+    options = {"scale": 1, "gamma": 0.99, "solver": solver, "tol": 1e-6}
+    operator, biases = joined([awkward, plain], "out", device)
+    result = solve_equilibrium(operator, eye, biases, **options)
+    for number, graph in enumerate((awkward, plain)):
+        single_operator, own = alone(graph, "out", device)
+        single = solve_equilibrium(single_operator, eye, own, **options)
+        mine = result.value[operator.graph_of_node() == number]
+        assert (mine - single.value).norm() <= 1e-9 * single.value.norm()
+        if solver in ITERATIVE:
+            assert int(result.graph_iterations[number]) == single.iterations

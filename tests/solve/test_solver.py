@@ -17,7 +17,7 @@ from problems import dense_solution, propagation, weight
         ("out", "rank-one", 0.9, "series"),
         ("sym", "general", 0.9, "gmres"),
         ("dir", "general", 0.9, "gmres"),
-        ("dir", "general", 0.5, "picard"),
+        ("dir", "general", 0.49, "picard"),
         ("sym", "general", 0.4, "picard"),
     ],
 )

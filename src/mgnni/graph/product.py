@@ -1,3 +1,4 @@
+# ruff: noqa: D102 (the methods are those of every autograd function)
 """The sparse product as a differentiable function."""
 
 from __future__ import annotations

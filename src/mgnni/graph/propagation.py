@@ -32,6 +32,7 @@ class Propagation:
         reason: one line that says why.
         normalization: the one used; never ``"auto"``.
         batch: the graph of each node, or ``None`` for a single graph.
+        unit: relative rounding of the entries; ``norm_bound`` is that of the exact ones.
     """
 
     def __init__(
@@ -44,10 +45,12 @@ class Propagation:
         normalization: str,
         batch: Tensor | None = None,
         num_graphs: int = 1,
+        unit: float = 4 * torch.finfo(torch.float64).eps,
     ) -> None:
         self.pattern, self.values = pattern, values
         self.symmetric, self.bound, self.normalization = symmetric, bound, normalization
         self.batch, self.num_graphs = batch, num_graphs
+        self.unit = max(unit, torch.finfo(values.dtype).eps)
         self._matrix: Tensor | None = None
         self._spectrum: Spectrum | None = None
         self._double: Propagation | None = None
@@ -123,6 +126,7 @@ class Propagation:
             normalization=self.normalization,
             batch=batch,
             num_graphs=num_graphs,
+            unit=self.unit,
         )
 
     @property

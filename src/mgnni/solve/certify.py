@@ -7,7 +7,7 @@ all of its nodes and channels, since these are coupled; graphs of a batch are no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -92,6 +92,7 @@ class Measurement:
     residual_norm: Tensor
     reference: Tensor  # the larger of ||B||_F and ||Z||_F
     error_bound: Tensor  # on ||Z - Z*||_F
+    exempt: Tensor  # where the residual is one of last digits only
 
     @property
     def relative(self) -> Tensor:
@@ -106,10 +107,11 @@ class Measurement:
     def _over_reference(self, norm: Tensor) -> Tensor:
         return torch.where(norm == 0, torch.zeros_like(norm), norm / self.reference)
 
-    def scaled(self, factor: Tensor) -> Measurement:
-        """The measurement of the same equations in other units, ``(equations, graphs)``."""
-        norms = (self.residual_norm, self.reference, self.error_bound)
-        return Measurement(self.residual, self.hop, *(norm * factor for norm in norms))
+    def scaled(self, factor: Tensor, exempt: float) -> Measurement:
+        """The measurement in other units, one a graph; residuals up to ``exempt`` pass."""
+        names = ("residual_norm", "reference", "error_bound")
+        scaled = {name: getattr(self, name) * factor for name in names}
+        return replace(self, **scaled, exempt=scaled["residual_norm"] <= exempt)
 
 
 def measure(equations: Equations, z: Tensor) -> Measurement:
@@ -136,4 +138,6 @@ def measure(equations: Equations, z: Tensor) -> Measurement:
     bound = (own_r + rounding) / (1 - contraction).unsqueeze(1)
     bound = bound * _to_frobenius(operator).to(z.device)
     packed = torch.stack([plain_r, torch.maximum(plain_b, plain_z), bound]).cpu()  # one transfer
-    return Measurement(residual, hop, *packed.unbind())
+    plain_r, reference, bound = packed.unbind()
+    none = torch.zeros_like(plain_r, dtype=torch.bool)
+    return Measurement(residual, hop, plain_r, reference, bound, none)

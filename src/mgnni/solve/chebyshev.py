@@ -12,7 +12,7 @@ from mgnni.solve.sweep import Polynomials
 def _roots(mu: Tensor, scale: int) -> Tensor:
     r"""The :math:`m` complex roots :math:`a` of :math:`a^m = \mu`, shape ``(columns, m)``."""
     turn = 2 * torch.pi * torch.arange(scale, dtype=torch.float64) / scale
-    angle = turn + torch.where(mu < 0, torch.pi / scale, 0.0).double().unsqueeze(1)
+    angle = turn + (mu < 0).double().unsqueeze(1) * (torch.pi / scale)
     size = mu.abs() ** (1 / scale)
     return torch.polar(size.unsqueeze(1).expand_as(angle).contiguous(), angle)
 
@@ -33,6 +33,11 @@ def expansion(mu: Tensor, scale: int) -> tuple[Tensor, Tensor]:
     return 2 / (scale * square), root / (1 + square)
 
 
+def _power(rho: Tensor, k: Tensor) -> Tensor:
+    """Return ``rho ** k`` with ``0 ** 0 = 1``, which complex powers get wrong."""
+    return torch.where(k == 0, torch.ones_like(rho), rho**k)
+
+
 def chebyshev(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomials, bool]:
     r"""Return the truncated expansions of :math:`(1 - \mu_j s^m)^{-1}` for every column.
 
@@ -43,7 +48,7 @@ def chebyshev(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomi
     Returns:
         The polynomials, and whether degree ``max_iter`` was too low for some column.
     """
-    bound = equations.operator.norm_bound or 1.0
+    bound = equations.operator.norm_bound
     values = equations.gamma * equations.weights.decoupling.eigenvalues
     parts, degrees = [], []
     short = False
@@ -60,7 +65,8 @@ def chebyshev(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomi
 
     def coefficient(k: Tensor) -> Tensor:
         power = k.unsqueeze(-1)
-        rows = torch.cat([(front * rho**power).real.sum(-1) for front, rho in parts], dim=1)
-        return torch.where(k == 0, rows / 2, rows)
+        rows = [(front * _power(rho, power)).real.sum(-1) for front, rho in parts]
+        table = torch.cat(rows, dim=1)
+        return torch.where(k == 0, table / 2, table)
 
-    return Polynomials(coefficient, torch.cat(degrees), chebyshev=True, bound=bound), short
+    return Polynomials(coefficient, torch.cat(degrees), chebyshev=True, bound=bound or 1.0), short

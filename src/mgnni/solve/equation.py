@@ -66,8 +66,9 @@ class Equations:
 
     @cached_property
     def contractions(self) -> list[float]:
-        """The Lipschitz constants ``L``, one an equation."""
-        factor = [self.gamma * self.operator.norm_bound**scale for scale in self.scales]
+        """The Lipschitz constants ``L``, one an equation, the rounding of the entries included."""
+        bound = self.operator.norm_bound * (1 + self.operator.unit)
+        factor = [self.gamma * bound**scale for scale in self.scales]
         if self.weights.channels > WIDE:  # the cheap bound suffices for g(F)
             cheap = [f * norm for f, norm in zip(factor, self.weights.frobenius, strict=True)]
             if max(cheap) < 1:

@@ -76,17 +76,39 @@ def _units(equations: Equations) -> Tensor | None:
 
 
 def _refine(equations: Equations, options: Options, name: str) -> Solution:
+    """Solve in units that suit the bias, and translate the answer."""
+    units = _units(equations)
+    if units is None:
+        z, found, iterations, exhausted = _correct(equations, options, name)
+        stats = _stats(equations, options, name, found, iterations, exhausted)
+        return Solution(z, found.hop.to(z.dtype), stats)
+    factor = spread(equations.operator, units.to(equations.bias.device))
+    dtype = equations.bias.dtype
+    equations = equations.with_bias((equations.bias.double() / factor).to(dtype))
+    z, _, iterations, exhausted = _correct(equations, options, name)
+    # Numbers at the end of the range lose digits, or overflow: what is measured is what is left.
+    z = (z.double() * factor).to(dtype)
+    found = measure(equations.double(), z.double() / factor)
+    hop = (found.hop * factor).to(dtype)
+    # A residual of single last digits is all that such numbers can have.
+    info = torch.finfo(dtype)
+    digits = 4 * info.smallest_normal * info.eps * equations.bias[0].numel() ** 0.5
+    found = found.scaled(units, exempt=digits)
+    return Solution(z, hop, _stats(equations, options, name, found, iterations, exhausted))
+
+
+def _correct(
+    equations: Equations, options: Options, name: str
+) -> tuple[Tensor, Measurement, Tensor, bool]:
     """Solve, then solve for the residual, until the measured residual meets the tolerance.
 
     A float32 solve that misses it is refined with residuals taken in float64, which brings it
     down to the rounding of the returned states themselves.
+
+    Returns:
+        The states, their measurement, the iterations, and whether the budget ran out.
     """
     tol, solver = options.tol, SOLVERS[name]
-    units = _units(equations)
-    if units is not None:
-        factor = spread(equations.operator, units.to(equations.bias.device))
-        scaled = (equations.bias.double() / factor).to(equations.bias.dtype)
-        equations = equations.with_bias(scaled)
     budget = options.max_iter or sufficient(equations, tol)
     z, iterations, exhausted = solver.propose(equations, 0.7 * tol, budget)
     found = measure(equations, z)
@@ -100,20 +122,22 @@ def _refine(equations: Equations, options: Options, name: str) -> Solution:
             if exact is not equations:
                 found = measure(exact, z.double())
                 continue
+        # The correction may be larger than its right-hand side by 1 / (1 - L), and with it what
+        # is relative to it.
         needed = (tol * found.reference / found.residual_norm)[failed].min().item()
+        target = min(0.5, 0.5 * needed) * (1 - max(equations.contractions))
         keep = spread(equations.operator, failed.to(z.device))
         correction = equations.with_bias((found.residual * keep).to(z.dtype))
         left = max(budget - int(iterations.max()), 1)
-        dz, steps, exhausted = solver.propose(correction, min(0.5, 0.5 * needed), left)
+        dz, steps, exhausted = solver.propose(correction, target, left)
         better = measure(exact, (z + dz).double())
-        if not bool((better.relative[failed] <= 0.5 * found.relative[failed]).any()):
+        before, after = found.relative[failed], better.relative[failed]
+        if not bool((after < before).any()) or float(after.max()) > max(tol, float(before.max())):
             break
         z, found, iterations = z + dz, better, iterations + steps * failed
-    hop = found.hop.to(z.dtype)
-    if units is not None:
-        z, hop = ((x.double() * factor).to(z.dtype) for x in (z, hop))
-        found = found.scaled(units)
-    return Solution(z, hop, _stats(equations, options, name, found, iterations, exhausted))
+        if not bool(((after <= tol) | (after <= 0.5 * before)).any()):
+            break
+    return z, found, iterations, exhausted
 
 
 def _stats(
@@ -127,7 +151,7 @@ def _stats(
     records = []
     relative = found.relative
     for index, scale in enumerate(equations.scales):
-        if bool((relative[index] <= options.tol).all()):
+        if bool((relative[index] <= options.tol).logical_or(found.exempt[index]).all()):
             status = Status.CONVERGED
         elif not bool(found.residual_norm[index].isfinite().all()):
             status = Status.NOT_FINITE
@@ -159,5 +183,5 @@ def _empty(equations: Equations, options: Options, name: str) -> Solution:
     count, graphs = len(equations), equations.operator.num_graphs
     zero = torch.zeros(count, max(graphs, 1), dtype=torch.float64)
     z = torch.zeros_like(equations.bias)
-    found = Measurement(z, z, zero, zero, zero)
+    found = Measurement(z, z, zero, zero, zero, zero.bool())
     return Solution(z, z, _stats(equations, options, name, found, zero.long(), False))
