@@ -51,6 +51,7 @@ def test_a_certificate_keeps_the_worst() -> None:
             iterations=int(100 * bound),
             status=Status.CONVERGED,
             error_bound=bound,
+            relative_error_bound=bound / 5,
             contraction=0.5,
             norm="frobenius",
             tol=1e-6,

@@ -101,9 +101,8 @@ class Certificate:
             self.iterations = max(self.iterations, stats.iterations)
             self.relative_residual = max(self.relative_residual, stats.relative_residual)
             self.error_bound = max(self.error_bound, stats.error_bound)
-            if stats.residual > 0:  # the size of the state is residual / relative_residual
-                relative = stats.error_bound * stats.relative_residual / stats.residual
-                self.relative_error_bound = max(self.relative_error_bound, relative)
+            worst = max(self.relative_error_bound, stats.relative_error_bound)
+            self.relative_error_bound = worst
 
 
 @dataclass

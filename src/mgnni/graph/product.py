@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from mgnni.errors import ArgumentError
+
 if TYPE_CHECKING:
     from mgnni.graph.propagation import Propagation
 
@@ -23,6 +25,22 @@ class Product(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         _, x, ctx.propagation = inputs
         ctx.save_for_backward(x)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], values: Tensor, x: Tensor, propagation: Propagation
+    ) -> tuple[Tensor, int]:
+        """A batch of features is more columns."""
+        if in_dims[0] is not None:
+            raise ArgumentError(
+                "'edge_weight' must not be batched by vmap (got a batch of them), since features "
+                "are batched over one operator; loop over the graphs instead"
+            )
+        wide = x.movedim(in_dims[1], 1)  # shape: (num_nodes, batch, channels)
+        product: Tensor = Product.apply(  # type: ignore[no-untyped-call]
+            values, wide.flatten(1), propagation
+        )
+        return product.view(wide.shape), 1
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:

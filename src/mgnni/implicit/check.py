@@ -95,6 +95,10 @@ def check_tensors(propagation: Propagation, weight: Tensor, bias: Tensor, count:
             f"'weight' must have shape ({channels}, {channels}) for each scale, as bias has "
             f"{channels} channels (got {tuple(weight.shape)} for {count} scales)"
         )
+
+
+def check_finite_weight(weight: Tensor) -> None:
+    """Check the entries of the weights."""
     if not bool(torch.isfinite(weight).all()):
         raise ArgumentError(
             "'weight' must be finite (got nan or inf in it); an optimiser that diverged is the "

@@ -22,7 +22,12 @@ from torch import Tensor
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.batched import batched_level, rebatch, unbatch
-from mgnni.implicit.check import check_gamma, check_options, check_tensors
+from mgnni.implicit.check import (
+    check_finite_weight,
+    check_gamma,
+    check_options,
+    check_tensors,
+)
 from mgnni.solve.equation import Equations
 from mgnni.solve.result import SolveStats, Status
 from mgnni.solve.solve import Options, solve
@@ -80,6 +85,7 @@ class _Request:
     def run(self, weight: Tensor, bias: Tensor) -> Tensor:
         """Solve, record, and raise or warn on failure."""
         if self.equations is None:
+            check_finite_weight(weight)
             equations = Equations(self.propagation, self.scales, self.gamma, Weights(weight), bias)
         else:
             equations = self.equations.adjoint(bias)

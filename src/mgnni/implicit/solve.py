@@ -102,7 +102,11 @@ def solve_equilibria(
         on_failure=on_failure,
     )
     names = [field.name for field in fields(SolveStats)]
-    return tuple(
-        SolveResult(value=value, **{name: getattr(stats, name) for name in names})
-        for value, stats in zip(z.unbind(), log.forward, strict=True)
-    )
+    results = []
+    for index, value in enumerate(z.unbind()):
+        # Under vmap there is a record for every member of the batch; the worst speaks for all.
+        records = log.forward[index :: len(scales)]
+        stats = max(records, key=lambda record: record.relative_residual)
+        kept = {name: getattr(stats, name) for name in names}
+        results.append(SolveResult(value=value, **kept))
+    return tuple(results)

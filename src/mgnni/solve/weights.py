@@ -37,7 +37,11 @@ class Weights:
 
     def transposed(self) -> Weights:
         """The transposed weights: these themselves, if symmetric."""
-        return self if self.symmetric else Weights(self.tensor.mT.contiguous())
+        if self.symmetric:
+            return self
+        turned = Weights(self.tensor.mT.contiguous())
+        turned.__dict__["spectral"] = self.spectral  # the same, to the last digit
+        return turned
 
     @cached_property
     def symmetric(self) -> bool:
