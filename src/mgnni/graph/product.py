@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from mgnni.graph.propagation import Propagation
 
 
+def check_one_operator(values_dim: int | None) -> None:
+    """Refuse a batch of operators under vmap."""
+    if values_dim is not None:
+        raise ArgumentError(
+            "'edge_weight' must not be batched by vmap (got a batch of them), for batches share one "
+            "operator; loop over the graphs instead"
+        )
+
+
 class Product(torch.autograd.Function):
     r"""The product :math:`P X`, differentiable in the values of ``P`` and in ``X``, twice."""
 
@@ -31,11 +40,7 @@ class Product(torch.autograd.Function):
         info: Any, in_dims: tuple[Any, ...], values: Tensor, x: Tensor, propagation: Propagation
     ) -> tuple[Tensor, int]:
         """A batch of features is more columns."""
-        if in_dims[0] is not None:
-            raise ArgumentError(
-                "'edge_weight' must not be batched by vmap (got a batch of them), since features "
-                "are batched over one operator; loop over the graphs instead"
-            )
+        check_one_operator(in_dims[0])
         wide = x.movedim(in_dims[1], 1)  # shape: (num_nodes, batch, channels)
         product: Tensor = Product.apply(  # type: ignore[no-untyped-call]
             values, wide.flatten(1), propagation

@@ -10,14 +10,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+DEEPEST = 8  # levels of vectorised Jacobians inside one another
+
 
 def batched_level(x: Tensor) -> int | None:
-    """The level at which ``x`` is batched by the older vmap, or None."""
+    """The innermost level at which ``x`` is batched by the older vmap, or None.
+
+    The nesting that torch counts is that of a thread, and backward passes on an accelerator have
+    threads of their own; so the tensor itself is asked. Taking a batch off at a level that it
+    does not have gives a batch of the size one names.
+    """
     if not torch._C._functorch.is_legacy_batchedtensor(x):
         return None
-    level = int(torch._C._vmapmode_increment_nesting()) - 1
-    torch._C._vmapmode_decrement_nesting()
-    return level
+    for level in range(DEEPEST, 0, -1):
+        one, two = (torch._remove_batch_dim(x, level, size, 0).size(0) for size in (1, 2))
+        if one == two:
+            return level
+    raise RuntimeError(f"a batch nested more than {DEEPEST} deep; use fewer vectorised Jacobians")
 
 
 def unbatch(x: Tensor, level: int) -> Tensor:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
+from mgnni.graph.product import check_one_operator
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.batched import batched_level, rebatch, unbatch
 from mgnni.implicit.check import (
@@ -131,27 +132,15 @@ class _Equilibrium(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
-        level = batched_level(grad)
         with torch.autocast(grad.device.type, enabled=False):
-            if level is None:
-                return _gradients(ctx, grad)
-            # A batch of cotangents, from a vectorised Jacobian, is one larger stack.
-            plain = unbatch(grad, level)
-            found = [_gradients(ctx, one) for one in plain]
-            columns = zip(*found, strict=True)
-            stacks = [None if one[0] is None else torch.stack(one) for one in columns]
-            return tuple(None if x is None else rebatch(x, level) for x in stacks)
+            return _gradients_of_all(ctx, grad)
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[Any, ...], values: Tensor | None, *inputs: Any
     ) -> tuple[Tensor, int]:
         """Solve a batch of stacks as one stack: equations over one operator share its products."""
-        if in_dims[0] is not None:
-            raise ArgumentError(
-                "'edge_weight' must not be batched by vmap (got a batch of them), since equations "
-                "are batched over one operator; loop over the graphs instead"
-            )
+        check_one_operator(in_dims[0])
         weight, bias, request = inputs
         size = info.batch_size
         stacks = []
@@ -160,6 +149,16 @@ class _Equilibrium(torch.autograd.Function):
             stacks.append(moved.flatten(0, 1))
         z = _Equilibrium.apply(values, *stacks, request.repeated(size))  # type: ignore[no-untyped-call]
         return z.unflatten(0, (size, -1)), 0
+
+
+def _gradients_of_all(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """As :func:`_gradients`, also for a batch of cotangents from a vectorised Jacobian."""
+    level = batched_level(grad)
+    if level is None:
+        return _gradients(ctx, grad)
+    found = [_gradients_of_all(ctx, one) for one in unbatch(grad, level)]
+    stacks = [None if one[0] is None else torch.stack(one) for one in zip(*found, strict=True)]
+    return tuple(None if stack is None else rebatch(stack, level) for stack in stacks)
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
