@@ -18,7 +18,7 @@ def check_one_operator(values_dim: int | None) -> None:
     """Refuse a batch of operators under vmap."""
     if values_dim is not None:
         raise ArgumentError(
-            "'edge_weight' must not be batched by vmap (got a batch of them), for batches share one "
+            "'edge_weight' must not be batched by vmap (got a batch of them), as all share one "
             "operator; loop over the graphs instead"
         )
 

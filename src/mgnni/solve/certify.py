@@ -107,6 +107,18 @@ class Measurement:
     def _over_reference(self, norm: Tensor) -> Tensor:
         return torch.where(norm == 0, torch.zeros_like(norm), norm / self.reference)
 
+    def replaced(self, other: Measurement, where: Tensor, operator: Operator) -> Measurement:
+        """This measurement with that of other states where they were taken, graph by graph."""
+        rows = spread(operator, where.to(self.residual.device))
+        return Measurement(
+            torch.where(rows, other.residual, self.residual),
+            torch.where(rows, other.hop, self.hop),
+            torch.where(where, other.residual_norm, self.residual_norm),
+            torch.where(where, other.reference, self.reference),
+            torch.where(where, other.error_bound, self.error_bound),
+            self.exempt,
+        )
+
     def scaled(self, factor: Tensor, exempt: float) -> Measurement:
         """The measurement in other units, one a graph; residuals up to ``exempt`` pass."""
         names = ("residual_norm", "reference", "error_bound")

@@ -15,6 +15,7 @@ from mgnni.solve.result import SolveStats, Status
 from mgnni.solve.solver import SOLVERS, choose, sufficient
 
 ROUNDS = 8  # corrections at most; each must halve the residual
+GAIN = 0.05  # what a correction should leave of it
 
 
 @dataclass(frozen=True)
@@ -112,31 +113,30 @@ def _correct(
     budget = options.max_iter or sufficient(equations, tol)
     z, iterations, exhausted = solver.propose(equations, 0.7 * tol, budget)
     found = measure(equations, z)
-    exact: Equations | None = None
+    # Whether a graph is corrected, and how far, depends on that graph alone.
+    open_ = ~(found.relative <= tol) & found.residual_norm.isfinite()  # (equations, graphs)
+    if exhausted or not bool(open_.any()):
+        return z, found, iterations, exhausted
+    exact = equations.double()
+    if exact is not equations:
+        found = measure(exact, z.double())
+        open_ &= ~(found.relative <= tol)
+    # A correction may be larger than its right-hand side by 1 / (1 - L), and with it whatever is
+    # relative to it.
+    target = GAIN * (1 - max(equations.contractions))
     for _ in range(ROUNDS):
-        failed = ~(found.relative <= tol)  # shape: (equations, graphs); true for nan
-        if exhausted or not bool(failed.any()) or not bool(found.residual_norm.isfinite().all()):
+        if exhausted or not bool(open_.any()):
             break
-        if exact is None:
-            exact = equations.double()
-            if exact is not equations:
-                found = measure(exact, z.double())
-                continue
-        # The correction may be larger than its right-hand side by 1 / (1 - L), and with it what
-        # is relative to it.
-        needed = (tol * found.reference / found.residual_norm)[failed].min().item()
-        target = min(0.5, 0.5 * needed) * (1 - max(equations.contractions))
-        keep = spread(equations.operator, failed.to(z.device))
-        correction = equations.with_bias((found.residual * keep).to(z.dtype))
+        chosen = spread(equations.operator, open_.to(z.device))
+        correction = equations.with_bias((found.residual * chosen).to(z.dtype))
         left = max(budget - int(iterations.max()), 1)
         dz, steps, exhausted = solver.propose(correction, target, left)
         better = measure(exact, (z + dz).double())
-        before, after = found.relative[failed], better.relative[failed]
-        if not bool((after < before).any()) or float(after.max()) > max(tol, float(before.max())):
-            break
-        z, found, iterations = z + dz, better, iterations + steps * failed
-        if not bool(((after <= tol) | (after <= 0.5 * before)).any()):
-            break
+        improved = open_ & (better.relative < found.relative)
+        open_ = improved & (better.relative > tol) & (better.relative <= 0.5 * found.relative)
+        z = torch.where(spread(equations.operator, improved.to(z.device)), z + dz, z)
+        found = found.replaced(better, improved, equations.operator)
+        iterations = iterations + steps * improved
     return z, found, iterations, exhausted
 
 
