@@ -26,6 +26,8 @@ from torch import Tensor
 from torch_geometric.utils import to_undirected
 
 import mgnni
+from mgnni.implicit.linear import equilibria
+from mgnni.solve.solve import Options
 from mgnni.solve.solver import SOLVERS
 
 TARGET = 1e-6
@@ -124,12 +126,11 @@ def ours(
     scales: tuple[int, ...],
     solver: str,
 ) -> Pass:
-    """The library's solve and its gradients."""
+    """The library's solve and its gradients, as the layer calls it."""
+    w, b = weight.clone().requires_grad_(), bias.clone().requires_grad_()
 
     def run(tol: float) -> tuple[Tensor, Tensor, Tensor]:
-        w, b = weight.clone().requires_grad_(), bias.clone().requires_grad_()
-        results = mgnni.solve_equilibria(prop, w, b, scales, GAMMA, solver=solver, tol=tol)
-        z = torch.stack([result.value for result in results])
+        z, _ = equilibria(prop, w, b, scales, GAMMA, options=Options(solver, tol))
         dw, db = torch.autograd.grad(z, [w, b], grad)
         return z.detach(), db, dw
 

@@ -65,4 +65,5 @@ def test_models_agree(accelerator, name):
     (logits, *gradients), (logits_there, *gradients_there) = found
     assert (logits - logits_there).norm() <= 1e-5 * logits.norm()
     for ours, theirs in zip(gradients, gradients_there, strict=True):
-        assert (ours - theirs).norm() <= 1e-5 * max(float(ours.norm()), 1e-2 * largest)
+        # A gradient that nearly cancels has the rounding of what it cancels from.
+        assert (ours - theirs).norm() <= 1e-5 * ours.norm() + 1e-6 * largest

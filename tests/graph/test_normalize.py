@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mgnni import Propagation
+from mgnni import ArgumentError, Propagation
 from mgnni.graph.normalize import NORMALIZATIONS, NodeNorm
 from problems import dense_propagation, generator, lopsided_edges, state_norm
 
@@ -246,3 +246,18 @@ def test_the_dual_of_the_dual_is_the_norm():
         assert norm.dual().kind == dual
         assert norm.dual().weight is w
         assert norm.dual().dual().kind == kind
+
+
+@pytest.mark.parametrize("size", [1e308, 1e-310])
+@pytest.mark.parametrize("normalization", ["dir", "out", "row"])
+def test_degrees_at_the_end_of_the_range_are_right_or_refused(normalization, size, device):
+    """A sum that overflows, or an inverse that does, must not become an operator of 0 or inf."""
+    edge_index = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]], device=device)
+    weight = torch.full((4,), size, dtype=torch.float64, device=device)
+    ones = torch.ones(4, dtype=torch.float64)
+    try:
+        operator = Propagation.from_edge_index(edge_index, 3, weight, normalization, False)
+    except ArgumentError:
+        return
+    expected = dense_propagation(edge_index.cpu(), 3, ones, normalization, False)
+    torch.testing.assert_close(operator.to_dense().cpu(), expected, rtol=1e-12, atol=0)

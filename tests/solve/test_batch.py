@@ -260,4 +260,3 @@ def test_corrections_are_decided_graph_by_graph(device):
             single = solve_equilibrium(own, eye, bias.to(device), **options)
             mine = together.value[operator.graph_of_node() == number]
             assert (mine - single.value).norm() <= 2e-6 * single.value.norm()
-            assert int(together.graph_iterations[number]) == single.iterations

@@ -20,9 +20,11 @@ def point(operator: Propagation, scales=(1, 3), gamma: float = 0.9, channels: in
     return Equations(operator, scales, gamma, Weights(stack), bias), z
 
 
+@pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
 @pytest.mark.parametrize("normalization", ["sym", "dir", "out", "row", "none"])
-def test_residual_and_bound_are_those_of_the_point(normalization, device):
-    operator = propagation(normalization, self_loops=normalization != "none").to(device)
+def test_residual_and_bound_are_those_of_the_point(normalization, flow, device):
+    loops = normalization != "none"
+    operator = propagation(normalization, self_loops=loops, flow=flow).to(device)
     equations, z = point(operator)
     found = measure(equations, z)
     for i, scale in enumerate(equations.scales):

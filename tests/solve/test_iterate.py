@@ -1,10 +1,12 @@
 """The one loop: what is frozen stays, what is dropped comes back, division by nothing is none."""
 
+import pytest
 import torch
 
 from mgnni import Propagation
 from mgnni.solve.equation import Equations
 from mgnni.solve.iterate import Method, State, System, divide, iterate
+from mgnni.solve.solver import SOLVERS
 from mgnni.solve.weights import Weights
 from problems import chain, generator, propagation, weight
 
@@ -49,6 +51,23 @@ def test_the_bias_is_left_alone(device):
     bias = torch.ones(4, 1, dtype=torch.float64, device=device)
     iterate(one_equation(operator, bias), Halve(), 1e-9, 5)
     assert bool((bias == 1).all())
+
+
+@pytest.mark.parametrize("name", ["picard", "anderson", "cg", "gmres"])
+def test_the_residual_of_the_whole_graph_decides(name, device):
+    """A bias on one node: rows that have not moved yet are not done, nor are those that have."""
+    operator = Propagation.from_edge_index(chain(20).to(device), 20, dtype=torch.float64)
+    w = weight("random", 2).to(device)
+    dense = operator.to_dense()
+    for node in (0, 7, 19):
+        bias = torch.zeros(20, 2, dtype=torch.float64, device=device)
+        bias[node] = 1.0
+        equation = Equations(operator, (1,), 0.99, Weights(w.unsqueeze(0)), bias.unsqueeze(0))
+        for tol in (1e-2, 1e-6, 1e-10):
+            z, _, exhausted = iterate(equation, SOLVERS[name].method, tol, 5000)
+            residual = 0.99 * dense @ z @ w + bias - z
+            assert not exhausted
+            assert residual.norm() <= tol * max(bias.norm(), z.norm()) * (1 + 1e-3)
 
 
 def test_the_linear_part_is_that_of_the_equation(device):

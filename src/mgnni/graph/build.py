@@ -66,7 +66,14 @@ def build(
                 "normalization='dir', or torch_geometric.utils.to_undirected(edge_index)"
             )
         kind = "sym" if undirected else "dir"
+    if kind != "none" and key.numel():  # the unit of weight is free, and degrees may overflow
+        weight = weight / 2.0 ** float(weight.detach().max().clamp(min=1e-300).log2().floor())
     entries = normalize(kind, source, target, weight, num_nodes)
+    if not bool(torch.isfinite(entries).all()):
+        raise ArgumentError(
+            f"'edge_weight' must span fewer orders of magnitude (got a ratio that overflows with "
+            f"normalization={kind!r}); drop or rescale the smallest weights"
+        )
     symmetric = is_symmetric(pattern, entries)
     bound = prove(kind, symmetric, source, target, weight.detach(), num_nodes, norm_bound)
     if to_target:  # P is the transpose of S

@@ -68,12 +68,14 @@ def _units(equations: Equations) -> Tensor | None:
     Gradients of a model that fits perfectly are tiny, and squares of float32 numbers under 1e-19
     vanish. The equations being linear, the unit is free.
     """
-    size = graph_magnitude(equations.operator, equations.bias).double().cpu()
+    bias = equations.bias[:1] if equations.shared_bias else equations.bias
+    size = graph_magnitude(equations.operator, bias).double().cpu()
     low, high = (1e-8, 1e8) if equations.bias.dtype is torch.float32 else (1e-80, 1e80)
     if bool(((size == 0) | ((size > low) & (size < high))).all()):
         return None
     usable = (size > 0) & size.isfinite()
-    return torch.where(usable, 2.0 ** size.log2().floor(), 1.0)
+    units = torch.where(usable, 2.0 ** size.log2().floor(), 1.0)
+    return units.expand(len(equations), -1)
 
 
 def _refine(equations: Equations, options: Options, name: str) -> Solution:

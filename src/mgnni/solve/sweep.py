@@ -16,7 +16,7 @@ from torch import Tensor
 from mgnni.solve.equation import Equations
 from mgnni.solve.scratch import scratch
 
-LANES = 8  # columns are dropped in groups of this size
+LANES = 16  # columns are dropped in groups of this size
 BLOCK = 64  # terms whose coefficients are at hand at one time
 
 
@@ -58,7 +58,8 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
     highest = int(degree[0]) if degree.numel() else 0
     active = degree.numel() - torch.searchsorted(degree.flip(0), torch.arange(highest + 1))
     # Kernels like whole vectors; columns kept a little too long have zero coefficients.
-    widths = (-(-active // LANES) * LANES).clamp(max=count * channels).tolist()
+    whole = (-(-active // LANES) * LANES).clamp(max=count * channels)
+    widths = torch.where(active <= LANES // 2, whole.clamp(max=LANES // 2), whole).tolist()
 
     with scratch(vectors) as take:
         width = count * channels
@@ -72,11 +73,12 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
             for index, part in enumerate(torch.split(columns, channels, dim=1)):
                 torch.mm(equations.bias[index], vectors[index], out=part)
             torch.index_select(columns, 1, place, out=t)
-        coefficient = polynomials.block(0, BLOCK, order, vectors)
+        coefficient = polynomials.block(0, min(BLOCK, highest + 1), order, vectors)
         torch.mul(t, coefficient[0], out=columns)
         for k in range(1, highest + 1):
             if k % BLOCK == 0:
-                coefficient = polynomials.block(k, k + BLOCK, order, vectors)
+                stop = min(k + BLOCK, highest + 1)
+                coefficient = polynomials.block(k, stop, order, vectors)
             if widths[k] < width:
                 width = widths[k]
                 t, term, spare = _narrow(t, width, spare), spare, term
