@@ -259,4 +259,7 @@ def test_corrections_are_decided_graph_by_graph(device):
             own = Propagation.from_edge_index(edge_index.to(device), len(bias))
             single = solve_equilibrium(own, eye, bias.to(device), **options)
             mine = together.value[operator.graph_of_node() == number]
-            assert (mine - single.value).norm() <= 2e-6 * single.value.norm()
+            # Rounding decides whether a residual near the tolerance is corrected; the certificates
+            # of both answers hold either way.
+            bound = float(together.graph_error_bound[number]) + single.error_bound
+            assert (mine - single.value).norm().item() <= bound
