@@ -16,7 +16,7 @@ from torch import Tensor
 from mgnni.solve.equation import Equations
 from mgnni.solve.scratch import scratch
 
-LANES = 16  # columns are dropped in groups of this size
+LANES = 8  # columns are dropped in groups of this size
 BLOCK = 64  # terms whose coefficients are at hand at one time
 
 
@@ -58,8 +58,7 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
     highest = int(degree[0]) if degree.numel() else 0
     active = degree.numel() - torch.searchsorted(degree.flip(0), torch.arange(highest + 1))
     # Kernels like whole vectors; columns kept a little too long have zero coefficients.
-    whole = (-(-active // LANES) * LANES).clamp(max=count * channels)
-    widths = torch.where(active <= LANES // 2, whole.clamp(max=LANES // 2), whole).tolist()
+    widths = (-(-active // LANES) * LANES).clamp(max=count * channels).tolist()
 
     with scratch(vectors) as take:
         width = count * channels
