@@ -32,8 +32,8 @@ class Quickstart:
     """Epochs of training, the same for both models; the best on validation chains counts."""
     runs: int = 5
     """Repetitions, each with other chains and other initial weights."""
-    seed: int = 0
-    """Seed of the first run; the next ones count up from it."""
+    seed: int = 1000
+    """Seed of the first run; the next ones count up from it. The settings were chosen on others."""
     output: Path = Path("mgnni-quickstart")
     """Folder for the picture and the report."""
     json: bool = False
