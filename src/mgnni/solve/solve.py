@@ -59,7 +59,7 @@ def solve(equations: Equations, options: Options) -> Solution:
         name = choose(options.solver, equations)
         if equations.bias.numel() == 0:
             return _empty(equations, options, name)
-        return _refine(equations, options, name)
+        return _solve_in_units(equations, options, name)
 
 
 def _units(equations: Equations) -> Tensor | None:
@@ -78,7 +78,7 @@ def _units(equations: Equations) -> Tensor | None:
     return units.expand(len(equations), -1)
 
 
-def _refine(equations: Equations, options: Options, name: str) -> Solution:
+def _solve_in_units(equations: Equations, options: Options, name: str) -> Solution:
     """Solve in units that suit the bias, and translate the answer."""
     units = _units(equations)
     if units is None:
