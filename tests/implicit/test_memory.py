@@ -164,7 +164,8 @@ def test_learnt_edge_weights_need_no_garbage_collector(order, device):
         _, left = changes_of_memory(device, lambda: run(5))
     finally:
         gc.enable()
-    assert left < NODES * CHANNELS * 8
+    # Autograd's own thread may still hold a state of the last pass; five passes would hold five.
+    assert left < 2 * NODES * CHANNELS * 8
 
 
 def test_a_finished_backward_frees_its_state(device):

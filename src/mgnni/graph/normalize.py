@@ -107,6 +107,8 @@ def prove(
     if kind == "none":
         row = float(_sums(source, weight.abs(), num_nodes).max())
         column = float(_sums(target, weight.abs(), num_nodes).max())
+        if symmetric:  # the three bounds below are one, up to the order of the sums
+            return Bound(max(row, column), frobenius, "||S||_2 <= ||S||_inf for a symmetric S")
         ones = torch.ones(num_nodes, dtype=weight.dtype, device=weight.device)
         candidates = [
             Bound((row * column) ** 0.5, frobenius, "||S||_2^2 <= ||S||_1 ||S||_inf"),
