@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool
 
+from mgnni.layers.dropout import Dropout
+
 HEADS = ("linear", "residual", "graph")
 
 
@@ -22,7 +24,7 @@ class LinearHead(nn.Module):
     def __init__(self, channels: int, out_channels: int, dropout: float, batch_norm: bool) -> None:
         super().__init__()
         self.norm = nn.BatchNorm1d(channels) if batch_norm else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.linear = nn.Linear(channels, out_channels, bias=False)
         self.reset_parameters()
 
@@ -63,7 +65,7 @@ class ResidualHead(nn.Module):
         self.residual = nn.Linear(in_channels, width)
         self.hidden = nn.ModuleList([nn.Linear(width, width) for _ in range(num_layers)])
         self.norms = nn.ModuleList([nn.BatchNorm1d(width) for _ in range(num_layers + 1)])
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.ModuleList([Dropout(dropout) for _ in range(num_layers + 1)])
         self.last = nn.Linear(width, out_channels)
 
     def reset_parameters(self) -> None:
@@ -74,10 +76,10 @@ class ResidualHead(nn.Module):
     def forward(self, z: Tensor, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
         """Return one row a node, or a graph."""
         h = nn.functional.elu(self.norms[0](self.first(z) + self.residual(x)))
-        for linear, norm in zip(self.hidden, self.norms[1:], strict=True):
-            h = self.dropout(h)
+        for dropout, linear, norm in zip(self.dropout, self.hidden, self.norms[1:], strict=False):
+            h = dropout(h)
             h = nn.functional.elu(norm(linear(h) + h))
-        logits: Tensor = self.last(pool(self.dropout(h), batch, num_graphs))
+        logits: Tensor = self.last(pool(self.dropout[-1](h), batch, num_graphs))
         return logits
 
 
@@ -88,7 +90,7 @@ class GraphHead(nn.Module):
         super().__init__()
         self.node = nn.ModuleList([nn.Linear(channels, channels) for _ in range(num_layers)])
         self.graph = nn.ModuleList([nn.Linear(channels, channels) for _ in range(num_layers)])
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.ModuleList([Dropout(dropout) for _ in range(2 * num_layers)])
         self.last = nn.Linear(channels, out_channels)
 
     def reset_parameters(self) -> None:
@@ -98,10 +100,11 @@ class GraphHead(nn.Module):
 
     def forward(self, z: Tensor, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
         """Return one row a graph."""
-        for linear in self.node:
-            z = self.dropout(linear(z).relu())
+        half = len(self.node)
+        for linear, dropout in zip(self.node, self.dropout[:half], strict=True):
+            z = dropout(linear(z).relu())
         z = pool(z, batch, num_graphs)
-        for linear in self.graph:
-            z = self.dropout(linear(z).relu())
+        for linear, dropout in zip(self.graph, self.dropout[half:], strict=True):
+            z = dropout(linear(z).relu())
         logits: Tensor = self.last(z)
         return logits

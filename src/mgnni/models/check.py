@@ -37,8 +37,8 @@ def check_dropout(dropout: float) -> float:
     return float(dropout)
 
 
-def check_features(x: Tensor, in_channels: int) -> None:
-    """Check type and shape of the features."""
+def check_features(x: Tensor, in_channels: int, sparse: bool = False) -> None:
+    """Check type, layout and shape of the features."""
     if not isinstance(x, Tensor):
         raise ArgumentError(
             f"'x' must be a tensor (got {type(x).__name__}); torch.as_tensor converts arrays"
@@ -48,6 +48,10 @@ def check_features(x: Tensor, in_channels: int) -> None:
             f"'x' must be floating point of shape (num_nodes, {in_channels}) (got {x.dtype}, "
             f"{tuple(x.shape)}); in_channels of the model must be x.size(1)"
         )
+    if x.layout is not torch.strided and not (sparse and x.layout is torch.sparse_csr):
+        allowed = "dense or sparse CSR" if sparse else "dense in this configuration"
+        remedy = "x.to_sparse_csr()" if sparse else "x.to_dense()"
+        raise ArgumentError(f"'x' must be {allowed} (got {x.layout}); use {remedy}")
 
 
 def check_same_graph(
@@ -77,6 +81,7 @@ def check_same_graph(
 
 def check_finite(x: Tensor) -> None:
     """Name the first feature that is not finite, if there is one."""
+    x = x.to_dense()
     if not bool(torch.isfinite(x).all()):
         row, column = (~torch.isfinite(x)).nonzero()[0].tolist()
         raise ArgumentError(

@@ -59,7 +59,8 @@ class MGNNI(nn.Module):
         solver, tol, max_iter, memory, on_failure: see :func:`mgnni.solve_equilibrium`.
 
     Shapes:
-        - **input:** ``x``, ``(num_nodes, in_channels)``; ``edge_index``, ``(2, num_edges)``
+        - **input:** ``x``, ``(num_nodes, in_channels)``, dense, or sparse CSR if
+          :attr:`takes_sparse_features`; ``edge_index``, ``(2, num_edges)``
         - **output:** logits, ``(num_nodes or num_graphs, out_channels)``
     """
 
@@ -177,6 +178,11 @@ class MGNNI(nn.Module):
         """How the equations of the last pass were solved, forward and, once run, backward."""
         return self.equilibrium.log
 
+    @property
+    def takes_sparse_features(self) -> bool:
+        """Whether ``x`` may be a sparse CSR tensor: if a perceptron is all that sees it."""
+        return isinstance(self.input_map, MLP) and not isinstance(self.head, ResidualHead)
+
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
         for part in (self.input_map, self.equilibrium, self.fusion, self.head):
@@ -223,7 +229,7 @@ class MGNNI(nn.Module):
         edge_weight: Tensor | None,
         batch: Tensor | None,
     ) -> Propagation:
-        check_features(x, self.in_channels)
+        check_features(x, self.in_channels, sparse=self.takes_sparse_features)
         if isinstance(edge_index, Propagation):
             check_same_graph(x, edge_index, edge_weight, batch)
             self.last_normalization = edge_index.normalization
