@@ -12,19 +12,31 @@ PACKAGE = Path(__file__).parents[1] / "src" / "mgnni"
 # package -> what it may import from us, besides itself
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "files": set(),
+    "version": set(),
     "graph": {"errors"},
     "solve": {"errors"},
-    "data": {"errors"},
+    "data": {"errors", "files"},
     "implicit": {"errors", "graph", "solve"},
     "layers": {"errors", "graph", "solve", "implicit"},
     "models": {"errors", "graph", "solve", "implicit", "layers"},
     "analysis": {"errors", "graph", "solve", "implicit", "layers", "models"},
-    "train": {"errors", "solve", "models", "data"},
+    "train": {
+        "errors",
+        "files",
+        "version",
+        "graph",
+        "solve",
+        "implicit",
+        "layers",
+        "models",
+        "data",
+    },
 }
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 
 # Known to the command line only: the library works, and starts fast, without them.
-OPTIONAL = ("tyro", "rich", "matplotlib", "pandas", "lightning")
+OPTIONAL = ("tyro", "rich", "matplotlib", "pyarrow", "lightning_fabric")
 
 
 def imported_parts(path: Path, root: str) -> set[str]:

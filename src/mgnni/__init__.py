@@ -6,10 +6,13 @@ The equation, its bounds and the names used throughout are in ``docs/math.md``.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mgnni.version import __version__
+
 if TYPE_CHECKING:
     from mgnni.errors import ArgumentError as ArgumentError
     from mgnni.errors import ConvergenceError as ConvergenceError
     from mgnni.errors import ConvergenceWarning as ConvergenceWarning
+    from mgnni.errors import DataError as DataError
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.graph.propagation import Propagation as Propagation
@@ -23,14 +26,13 @@ if TYPE_CHECKING:
     from mgnni.solve.result import SolveStats as SolveStats
     from mgnni.solve.result import Status as Status
 
-__version__ = "0.1.0"
-
 # Where each public name lives. They are imported when first used, so that the command line can
 # answer --help without waiting for torch.
 _HOMES = {
     "ArgumentError": "mgnni.errors",
     "ConvergenceError": "mgnni.errors",
     "ConvergenceWarning": "mgnni.errors",
+    "DataError": "mgnni.errors",
     "MGNNI": "mgnni.models.mgnni",
     "MgnniError": "mgnni.errors",
     "MultiscaleEquilibrium": "mgnni.layers.equilibrium",

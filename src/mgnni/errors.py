@@ -14,6 +14,10 @@ class ArgumentError(MgnniError, ValueError):
     """An argument has a value, shape, dtype or device that cannot be used."""
 
 
+class DataError(MgnniError, ValueError):
+    """Data cannot be used as it is; the message names the file and row where there is one."""
+
+
 class NotContractiveError(MgnniError, ValueError):
     """An equation that must contract has no proven Lipschitz constant below one."""
 

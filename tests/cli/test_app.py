@@ -12,7 +12,7 @@ import pytest
 
 import mgnni
 from mgnni.cli import main
-from mgnni.cli.files import whole_file
+from mgnni.files import whole_file
 
 Call = Callable[..., Any]  # see conftest.py
 TINY = ["quickstart", "--length", "12", "--chains", "5", "--epochs", "1", "--runs", "1"]

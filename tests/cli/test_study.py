@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from mgnni import SolveStats, Status
-from mgnni.cli.study import Certificate, Settings, study
+from mgnni.cli.study import Settings, study
 
 
 def test_training_never_sees_a_test_label(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,29 +39,3 @@ def test_the_epoch_is_the_best_on_validation() -> None:
         assert seen[model][outcome.best_epoch[0] - 1] == max(seen[model])
     shorter = study(replace(settings, epochs=outcomes[1].best_epoch[0]), lambda *_: None)
     assert shorter[1].accuracy == outcomes[1].accuracy, "the weights of the best epoch are tested"
-
-
-def test_a_certificate_keeps_the_worst() -> None:
-    def stats(residual: float, relative: float, bound: float, solver: str) -> SolveStats:
-        empty = torch.zeros(1)
-        return SolveStats(
-            residual=residual,
-            relative_residual=relative,
-            iterations=int(100 * bound),
-            status=Status.CONVERGED,
-            error_bound=bound,
-            relative_error_bound=bound / 5,
-            contraction=0.5,
-            norm="frobenius",
-            tol=1e-6,
-            solver=solver,
-            scale=1,
-            graph_relative_residual=empty,
-            graph_error_bound=empty,
-            graph_iterations=empty,
-        )
-
-    certificate = Certificate()
-    certificate.add([stats(0.2, 0.02, 0.5, "cg"), stats(0.03, 0.03, 0.1, "series")])
-    certificate.add([stats(0.0, 0.0, 0.0, "cg")])
-    assert certificate == Certificate(3, {"cg", "series"}, 50, 0.03, 0.5, 0.1)

@@ -188,3 +188,15 @@ def test_an_empty_part_can_be_asked_for() -> None:
     assert not data.train_mask.any()
     assert not data.val_mask.any()
     assert data.test_mask.all()
+
+
+def test_the_authors_shuffle_and_several_splits() -> None:
+    one = color_chains(20, 30, seed=6, split="shuffle")
+    assert [int(one[name].sum()) for name in MASKS] == [60, 120, 1020]
+    assert torch.bincount(one.y[one.train_mask]).tolist() != [30, 30], "whatever their class"
+    several = color_chains(20, 30, seed=6, split="shuffle", num_splits=3)
+    assert torch.equal(several.x, one.x)
+    for name in MASKS:
+        assert several[name].shape == (1200, 3)
+        assert torch.equal(several[name][:, 0], one[name])
+        assert not torch.equal(several[name][:, 1], one[name])

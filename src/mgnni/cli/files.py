@@ -1,26 +1,11 @@
-"""Files that are there whole or not at all."""
+"""Folders for what a command writes."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from mgnni.cli.errors import UsageError
-
-
-@contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that takes its name only when it was written to the end."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with draft.open("wb") as file:
-            yield file
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def writable_folder(path: Path) -> Path:

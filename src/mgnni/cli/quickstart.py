@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mgnni.cli.errors import UsageError
-from mgnni.cli.files import whole_file, writable_folder
+from mgnni.cli.files import writable_folder
+from mgnni.files import whole_file
 
 COLORED = 10  # nodes at the beginning of every chain that carry a colour
 LONGEST, MOST = 100_000, 2_000_000  # nodes of a chain, and of all: more is a typing mistake
@@ -69,9 +70,10 @@ class Quickstart:
         # Slow to import, and not needed to say what the options are or that one is wrong.
         from mgnni.cli.figure import draw
         from mgnni.cli.progress import follow
-        from mgnni.cli.report import make_report, to_json
+        from mgnni.cli.report import make_report
         from mgnni.cli.screen import show_result, show_task
         from mgnni.cli.study import Settings, study
+        from mgnni.train.report import to_json
 
         settings = Settings(
             length=self.length,

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-import platform
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch_geometric
-
-import mgnni
-from mgnni.cli.study import Certificate, Outcome, Settings
+from mgnni.cli.study import Outcome, Settings
 from mgnni.cli.wording import model_name
+from mgnni.train.versions import versions
 
 FORMAT = 1
 BINS = 4  # of the hops beyond the coloured nodes
@@ -43,19 +38,9 @@ def make_report(
         "seconds": seconds,
         "device": "cpu",
         "threads": 1,
-        "versions": {
-            "mgnni": mgnni.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "torch_geometric": torch_geometric.__version__,
-        },
+        "versions": versions(),
         "files": {name: str(path) for name, path in files.items()},
     }
-
-
-def to_json(report: Mapping[str, Any]) -> str:
-    """The report as text; a number that is not finite is an error, not a word in the file."""
-    return json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def hop_bins(hops: int) -> list[tuple[int, int]]:
@@ -78,8 +63,7 @@ def _model(outcome: Outcome, hops: int) -> dict[str, Any]:
         },
         "val_accuracy": _spread(outcome.val_accuracy),
         "best_epoch": outcome.best_epoch,
-        "forward": _certificate(outcome.forward),
-        "backward": _certificate(outcome.backward),
+        **outcome.certificates.to_dict(),
         "seconds": outcome.seconds,
     }
 
@@ -100,7 +84,3 @@ def _spread(runs: Sequence[float]) -> dict[str, Any]:
     """Mean, sample standard deviation (none of a single run), and the runs themselves."""
     std = statistics.stdev(runs) if len(runs) > 1 else None
     return {"mean": statistics.fmean(runs), "std": std, "runs": list(runs)}
-
-
-def _certificate(certificate: Certificate) -> dict[str, Any]:
-    return {**asdict(certificate), "solvers": sorted(certificate.solvers)}

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mgnni.cli.palette import MODELS, NODES
-from mgnni.cli.report import to_json
 from mgnni.cli.study import Settings
 from mgnni.cli.wording import percent, small
+from mgnni.train.report import to_json
 
 
 def show_task(settings: Settings) -> None:

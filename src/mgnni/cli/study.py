@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from mgnni.data.colors import color_chains
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.linear import SolveLog
 from mgnni.models.mgnni import MGNNI
-from mgnni.solve.result import SolveStats
+from mgnni.train.certificates import Certificates
 
 SCALES: tuple[tuple[int, ...], ...] = ((1,), (1, 4, 8))
 
@@ -74,38 +73,6 @@ class Settings:
 
 
 @dataclass
-class Certificate:
-    """The worst that was measured and certified over many solves of one direction.
-
-    Attributes:
-        solves: equations solved.
-        solvers: solvers used.
-        iterations: the most that a solve took.
-        relative_residual: the largest.
-        error_bound: the largest certified error, in the Frobenius norm.
-        relative_error_bound: the same over the larger norm of the state and the bias.
-    """
-
-    solves: int = 0
-    solvers: set[str] = field(default_factory=set)
-    iterations: int = 0
-    relative_residual: float = 0.0
-    error_bound: float = 0.0
-    relative_error_bound: float = 0.0
-
-    def add(self, records: Sequence[SolveStats]) -> None:
-        """Take in the records of one pass."""
-        for stats in records:
-            self.solves += 1
-            self.solvers.add(stats.solver)
-            self.iterations = max(self.iterations, stats.iterations)
-            self.relative_residual = max(self.relative_residual, stats.relative_residual)
-            self.error_bound = max(self.error_bound, stats.error_bound)
-            worst = max(self.relative_error_bound, stats.relative_error_bound)
-            self.relative_error_bound = worst
-
-
-@dataclass
 class Outcome:
     """What became of one model, over all runs."""
 
@@ -116,14 +83,8 @@ class Outcome:
     exact_by_hop: list[list[float]] = field(default_factory=list)
     best_epoch: list[int] = field(default_factory=list)
     val_accuracy: list[float] = field(default_factory=list)  # at the best epoch
-    forward: Certificate = field(default_factory=Certificate)
-    backward: Certificate = field(default_factory=Certificate)
+    certificates: Certificates = field(default_factory=Certificates)
     seconds: float = 0.0
-
-    def record(self, log: SolveLog) -> None:
-        """Take in how a pass was solved."""
-        self.forward.add(log.forward)
-        self.backward.add(log.backward)
 
 
 def study(settings: Settings, on_epoch: OnEpoch) -> tuple[Outcome, ...]:
@@ -174,7 +135,7 @@ def _train(
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(data.x, propagation)[train], y[train])
         loss.backward()  # type: ignore[no-untyped-call]
-        outcome.record(model.solve_log)
+        outcome.certificates.record(model.solve_log)
         optimizer.step()
         logits = _predict(outcome, model, data.x, propagation)
         accuracy = float((logits[val].argmax(1) == y[val]).float().mean())
@@ -211,7 +172,7 @@ def _predict(outcome: Outcome, model: MGNNI, x: Tensor, propagation: Propagation
     model.eval()
     with torch.no_grad():
         logits: Tensor = model(x, propagation)
-    outcome.record(model.solve_log)
+    outcome.certificates.record(model.solve_log)
     return logits
 
 

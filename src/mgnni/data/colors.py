@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.data.chain_data import chain_data, check_int, deal, make_generator
+from mgnni.errors import ArgumentError
 
-SPLITS = ("nodes", "chains")
 COLORS = 2
 
 
@@ -21,6 +21,7 @@ def color_chains(
     directed: bool = False,
     *,
     split: str = "nodes",
+    num_splits: int = 1,
     train_fraction: float = 0.05,
     val_fraction: float = 0.10,
 ) -> Data:
@@ -44,9 +45,11 @@ def color_chains(
             arguments give the same data, and no other random number is touched.
         directed: only the edges that lead away from the coloured end.
         split: what is dealt out to training, validation and test: ``"nodes"``, or whole
-            ``"chains"``, so that the chains tested on were never seen.
-        train_fraction: part of each class that is for training.
-        val_fraction: part of each class that is for validation; the rest is for testing.
+            ``"chains"``, so that the chains tested on were never seen, of each class by itself;
+            or ``"shuffle"``, all nodes at once whatever their class, as the authors do.
+        num_splits: number of splits; masks have a column for each if there are several.
+        train_fraction: part that is for training.
+        val_fraction: part that is for validation; the rest is for testing.
 
     Returns:
         ``x``, ``edge_index``, ``y``, ``train_mask``, ``val_mask``, ``test_mask``; ``hop``, the
@@ -58,18 +61,14 @@ def color_chains(
         ("colored", colored, 3),
         ("length", length, 1),
         ("num_features", num_features, COLORS),
-        ("seed", seed, 0),
     ):
-        _check_int(name, value, least)
+        check_int(name, value, least)
     if length < colored:
         raise ArgumentError(
             f"'length' must be at least colored, {colored} (got {length}); make the chains longer "
             "or colour fewer of their nodes"
         )
-    if seed >= 2**63:
-        raise ArgumentError(f"'seed' must be below 2**63 (got {seed}); use a smaller number")
-    check_choice("split", split, SPLITS)
-    generator = torch.Generator().manual_seed(seed)
+    generator = make_generator(seed)
 
     label = torch.arange(COLORS).repeat_interleave(num_chains_per_class)
     color = _colors(label, colored, generator)
@@ -77,36 +76,10 @@ def color_chains(
     x = torch.zeros(chains, length, num_features)
     x[:, :colored].scatter_(2, color.unsqueeze(2), 1.0)
 
-    node = torch.arange(chains * length).view(chains, length)
-    edge_index = torch.stack([node[:, :-1].flatten(), node[:, 1:].flatten()])
-    if not directed:
-        edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
-
-    y = label.repeat_interleave(length)
     fractions = (train_fraction, val_fraction)
-    if split == "nodes":
-        part = _deal(y, fractions, generator, split)
-    else:
-        part = _deal(label, fractions, generator, split).repeat_interleave(length)
+    part = deal(label, length, split, fractions, num_splits, generator)
     hop = (torch.arange(length) - (colored - 1)).clamp(min=0)
-    return Data(
-        x=x.flatten(0, 1),
-        edge_index=edge_index,
-        y=y,
-        hop=hop.repeat(chains),
-        chain=torch.arange(chains).repeat_interleave(length),
-        train_mask=part == 0,
-        val_mask=part == 1,
-        test_mask=part == 2,
-    )
-
-
-def _check_int(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(
-            f"'{name}' must be an int of at least {least} (got {value!r}); {name}={least} is the "
-            "smallest that makes sense"
-        )
+    return chain_data(x, label, hop, directed, part)
 
 
 def _colors(label: Tensor, colored: int, generator: torch.Generator) -> Tensor:
@@ -117,37 +90,3 @@ def _colors(label: Tensor, colored: int, generator: torch.Generator) -> Tensor:
     place = order.argsort(dim=1)  # each row a random permutation of 0 ... colored - 1
     majority = label.unsqueeze(1)
     return torch.where(place < minority, 1 - majority, majority)
-
-
-def _deal(
-    label: Tensor, fractions: tuple[float, float], generator: torch.Generator, what: str
-) -> Tensor:
-    """Deal out each class to training (0), validation (1) and test (2) by itself."""
-    for name, fraction in zip(("train_fraction", "val_fraction"), fractions, strict=True):
-        if not 0 <= fraction < 1:
-            raise ArgumentError(
-                f"'{name}' must lie in [0, 1) (got {fraction!r}); 0.05 is one part in twenty"
-            )
-    part = torch.full_like(label, 2)
-    for value in range(COLORS):
-        members = (label == value).nonzero().squeeze(1)
-        count = members.numel()
-        train, val = (round(fraction * count) for fraction in fractions)
-        for name, fraction, size in (
-            ("train_fraction", fractions[0], train),
-            ("val_fraction", fractions[1], val),
-        ):
-            if fraction > 0 and size == 0:
-                raise ArgumentError(
-                    f"'{name}' must give at least one of the {what} of each class (got {fraction} "
-                    f"of {count} {what}); raise it or num_chains_per_class, or set it to 0"
-                )
-        if train + val >= count:
-            raise ArgumentError(
-                f"'train_fraction' and 'val_fraction' must leave some {what} of each class for the "
-                f"test (got {fractions[0]} and {fractions[1]} of {count} {what}); make them smaller"
-            )
-        members = members[torch.randperm(count, generator=generator)]
-        part[members[:train]] = 0
-        part[members[train : train + val]] = 1
-    return part

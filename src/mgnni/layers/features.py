@@ -13,6 +13,13 @@ from torch import Tensor
 from mgnni.layers.dropout import Dropout
 
 
+def sparse_features(x: Tensor) -> Tensor:
+    """Return features as a sparse CSR tensor."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return x.to_sparse_csr()
+
+
 @dataclass(frozen=True, eq=False)
 class Features:
     """A constant sparse matrix in CSR order that is multiplied with many weights."""
@@ -54,11 +61,7 @@ class Features:
     def multiply(self, values: Tensor, right: Tensor) -> Tensor:
         """Return the product of the matrix with these values and a dense matrix."""
         size = (self.num_rows, self.num_columns)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-            matrix = torch.sparse_csr_tensor(
-                self.crow, self.col, values, size, check_invariants=False
-            )
+        matrix = torch.sparse_csr_tensor(self.crow, self.col, values, size, check_invariants=False)
         return matrix @ right
 
 

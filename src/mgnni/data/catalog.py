@@ -1,0 +1,172 @@
+"""Every dataset that has a name here, with its published numbers and its traps."""
+
+from __future__ import annotations
+
+from mgnni.data.entry import Counts, Entry
+from mgnni.data.families import (
+    GIN,
+    NOT_STATED,
+    actor,
+    heterophilous,
+    planetoid,
+    ppi,
+    synthetic,
+    tu,
+    webkb,
+    webkb_fixed,
+    wikipedia,
+    wikipedia_filtered,
+)
+from mgnni.errors import check_choice
+
+FEW = "{} a split: one is worth {} points, so compare models by paired tests."
+TWINS = (
+    "Full of duplicates: {} % of the test nodes have a training node with the same links. Prefer "
+    "{}-filtered."
+)
+FEWER_TWINS = (
+    "By links alone, {} % of the test nodes still have a twin in training. Parts differ in size "
+    "from split to split."
+)
+KINDS = (
+    "The public split trains on 20 nodes a class, Geom-GCN's ten (split='geom-gcn') on about half "
+    "of all: the two are not comparable."
+)
+IMBALANCED = "Classes are far from balanced: ROC-AUC is the metric, accuracy says little."
+FOLD_MAX = (
+    "The numbers of IGNN and MGNNI in print are each fold's best epoch on its test graphs; under "
+    "other rules they are lower."
+)
+DEGREE = (
+    "No node labels: the feature is the degree in one column, as the authors of MGNNI feed it. GIN "
+    "feeds it one-hot (degree='onehot'); the two are not comparable."
+)
+SAME_CHAINS = (
+    "Every chain has nodes in training; split='chains' tests on chains never seen. "
+    "split='shuffle' is the authors' shuffle of all nodes, whatever their class."
+)
+
+_ALL = (
+    webkb(
+        "cornell",
+        183,
+        298,
+        "Geom-GCN's file gives Cornell the features and labels of Texas, which have nothing to do "
+        "with its edges; numbers in print are on it. cornell-fixed is the corrected graph.",
+        FEW.format("37 test nodes", 2.7),
+    ),
+    webkb(
+        "texas",
+        183,
+        325,
+        "Geom-GCN's Cornell has the same features and labels: the two are not independent. One "
+        "class has a single node.",
+        FEW.format("37 test nodes", 2.7),
+    ),
+    webkb("wisconsin", 251, 515, FEW.format("51 test nodes", 2.0)),
+    webkb_fixed(
+        "cornell",
+        183,
+        554,
+        "Stored undirected: the directions of the links are lost. Numbers in print on Cornell are "
+        "mostly on Geom-GCN's, and not comparable.",
+        FEW.format("37 test nodes", 2.7),
+    ),
+    wikipedia("chameleon", 2277, 36101, 2325, TWINS.format(67, "chameleon")),
+    wikipedia("squirrel", 5201, 217073, 2089, TWINS.format(62, "squirrel")),
+    wikipedia_filtered("chameleon", 890, 13584, 2325, FEWER_TWINS.format(8)),
+    wikipedia_filtered("squirrel", 2223, 65718, 2089, FEWER_TWINS.format(2)),
+    actor(7600, 30019, 932, "Called film in the files, and in some papers."),
+    planetoid(
+        "Cora",
+        Counts(1, 2708, 10556, 1433, 7, 1),
+        KINDS,
+        "Geom-GCN's splits cover 2,485 of the 2,708 nodes.",
+    ),
+    planetoid(
+        "CiteSeer",
+        Counts(1, 3327, 9104, 3703, 6, 1),
+        KINDS,
+        "Of Geom-GCN's splits, the fifth and the sixth cover only 2,120 of the 3,327 nodes.",
+    ),
+    planetoid("PubMed", Counts(1, 19717, 88648, 500, 3, 1), KINDS),
+    heterophilous("minesweeper", Counts(1, 10000, 78804, 7, 2, 10), IMBALANCED, metric="roc_auc"),
+    heterophilous(
+        "roman_empire",
+        Counts(1, 22662, 65854, 300, 18, 10),
+        "Close to a chain: its diameter is 6,824.",
+    ),
+    heterophilous(
+        "amazon_ratings",
+        Counts(1, 24492, 186100, 300, 5, 10),
+        "Classes are ratings; accuracy does not see that they have an order.",
+    ),
+    heterophilous("tolokers", Counts(1, 11758, 1038000, 10, 2, 10), IMBALANCED, metric="roc_auc"),
+    heterophilous("questions", Counts(1, 48921, 307080, 301, 2, 10), IMBALANCED, metric="roc_auc"),
+    ppi(
+        "ppi",
+        "The numbers of IGNN and MGNNI in print are of the best epoch on the test graphs.",
+        licence=NOT_STATED,
+        source="Hamilton et al. 2017, as packed in data.dgl.ai/dataset/ppi.zip",
+    ),
+    ppi(
+        "ppi-recon",
+        "Labels are rebuilt: about 98.9 % of them agree with the released ones. Numbers are near "
+        "those on ppi, but not comparable.",
+        licence="CC-BY-4.0 (annotations, gene sets); not stated (graphs)",
+        source="graphs of Hamilton et al. 2017, labels rebuilt from Gene Ontology annotations",
+        remedy="use ppi, which is downloaded",
+    ),
+    tu("MUTAG", Counts(188, 3371, 7442, 7, 2, 10), FEW.format("18 test graphs", 5.6), FOLD_MAX),
+    tu(
+        "PTC",
+        Counts(344, 8792, 17862, 19, 2, 10),
+        "The PTC of the GIN paper, with 25.56 nodes a graph; it is not PTC_MR, with 14.29.",
+        FOLD_MAX,
+        licence="MIT",
+        source=GIN,
+        remedy="take PTC from dataset.zip of github.com/weihua916/powerful-gnns, as TU files",
+    ),
+    tu(
+        "PTC_MR",
+        Counts(344, 4915, 10108, 18, 2, 10),
+        "Not the PTC of the GIN paper: that one is ptc, and GIN's folds belong to it.",
+        FOLD_MAX,
+    ),
+    tu("PROTEINS", Counts(1113, 43471, 162088, 3, 2, 10), FOLD_MAX),
+    tu("NCI1", Counts(4110, 122747, 265506, 37, 2, 10), FOLD_MAX),
+    tu(
+        "IMDB-BINARY",
+        Counts(1000, 19773, 193062, 1, 2, 10),
+        DEGREE,
+        FOLD_MAX,
+        node_labels=False,
+    ),
+    tu(
+        "IMDB-MULTI",
+        Counts(1500, 19502, 197806, 1, 3, 10),
+        DEGREE,
+        FOLD_MAX,
+        node_labels=False,
+    ),
+    synthetic(
+        "chains",
+        Counts(1, 4000, 3960, 100, 2, 1),
+        SAME_CHAINS,
+        after="Gu et al. 2020 and Liu et al. 2021",
+    ),
+    synthetic(
+        "colors",
+        Counts(1, 2000, 3920, 50, 2, 1),
+        SAME_CHAINS,
+        "The authors add self-loops twice; that belongs to the operator, not to these data.",
+        after="Liu et al. 2022",
+    ),
+)
+ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _ALL}
+
+
+def find_entry(name: str) -> Entry:
+    """Return the entry of a dataset, by its name in any case, with hyphens or underscores."""
+    plain = name.lower().replace("_", "-") if isinstance(name, str) else name
+    return ENTRIES[check_choice("dataset", plain, ENTRIES)]

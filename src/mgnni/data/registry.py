@@ -1,0 +1,105 @@
+"""Tasks by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch_geometric.data import Data
+from torch_geometric.utils import to_undirected
+
+from mgnni.data.catalog import find_entry
+from mgnni.data.chains import class_chains
+from mgnni.data.colors import color_chains
+from mgnni.data.entry import Counts, Entry
+from mgnni.data.fetch import damaged
+from mgnni.data.nodes import (
+    load_actor,
+    load_heterophilous,
+    load_planetoid,
+    load_webkb,
+    load_wikipedia,
+    node_task,
+)
+from mgnni.data.npz import load_webkb_fixed, load_wikipedia_filtered
+from mgnni.data.ppi import load_ppi
+from mgnni.data.root import data_root
+from mgnni.data.task import Task
+from mgnni.data.tu import load_tu
+from mgnni.errors import ArgumentError, DataError, check_choice
+
+LOADERS: dict[str, Callable[..., Task]] = {
+    "actor": load_actor,
+    "heterophilous": load_heterophilous,
+    "planetoid": load_planetoid,
+    "ppi": load_ppi,
+    "tu": load_tu,
+    "webkb": load_webkb,
+    "webkb-fixed": load_webkb_fixed,
+    "wikipedia": load_wikipedia,
+    "wikipedia-filtered": load_wikipedia_filtered,
+}
+MAKERS: dict[str, Callable[..., Data]] = {"chains": class_chains, "colors": color_chains}
+
+
+def load_task(name: str, *, root: Path | None = None, **options: Any) -> Task:
+    """Load a dataset as a task, from the disk or else from the network.
+
+    Args:
+        name: of the dataset, as ``mgnni datasets`` lists them; in any case, with hyphens or
+            underscores.
+        root: folder of all datasets; by default what the environment variable ``MGNNI_DATA``
+            names, or else ``~/.cache/mgnni``.
+        **options: of this dataset, see :func:`options_of`. All that are not made in code have
+            ``undirected``: give every edge its reverse. Otherwise the graph stays as it is.
+    """
+    entry = find_entry(name)
+    for option in options:
+        check_choice(f"{entry.name} option", option, options_of(entry))
+    if entry.name in MAKERS:
+        return node_task(entry, MAKERS[entry.name](**options))
+    undirected = options.pop("undirected", None)
+    if not (undirected is None or isinstance(undirected, bool)):
+        raise ArgumentError(f"'undirected' must be True, False or None (got {undirected!r})")
+    root = data_root(root)
+    task = LOADERS[entry.family](entry, root, **options)
+    _check_counts(entry, root, counts(task))
+    return task.with_graphs([_undirected(graph) for graph in task.graphs]) if undirected else task
+
+
+def options_of(entry: Entry) -> dict[str, Any]:
+    """Return the options of a dataset and their defaults."""
+    function = MAKERS.get(entry.name) or LOADERS[entry.family]
+    found = {
+        option.name: option.default
+        for option in inspect.signature(function).parameters.values()
+        if option.default is not option.empty
+    }
+    return found if entry.name in MAKERS else {**found, "undirected": None}
+
+
+def counts(task: Task) -> Counts:
+    """Measure how large a task is."""
+    return Counts(
+        graphs=len(task.graphs),
+        nodes=sum(int(graph.num_nodes) for graph in task.graphs),
+        edges=sum(int(graph.num_edges) for graph in task.graphs),
+        features=task.num_features,
+        classes=len(task.classes),
+        splits=len(task.splits),
+    )
+
+
+def _check_counts(entry: Entry, root: Path, found: Counts) -> None:
+    """Refuse what is not the dataset of that name: a file cut at the end of a line reads well."""
+    for what in ("graphs", "nodes", "edges", "classes"):
+        expected, got = getattr(entry.counts, what), getattr(found, what)
+        if expected not in (None, got):
+            raise DataError(damaged(entry, root, f"expected {expected} {what}, got {got}"))
+
+
+def _undirected(graph: Data) -> Data:
+    edge_index = to_undirected(graph.edge_index, num_nodes=graph.num_nodes)
+    return Data(x=graph.x, edge_index=edge_index, num_nodes=graph.num_nodes)

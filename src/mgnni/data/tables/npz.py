@@ -1,0 +1,71 @@
+"""Arrays of a .npz file, under the names that published benchmarks use or those of PyG."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mgnni.data.tables.arrays import from_arrays
+from mgnni.data.tables.graphfile import GraphFile
+from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.schema import Schema
+from mgnni.data.tables.wording import listed, reason
+from mgnni.errors import DataError
+
+NAMES = {
+    "x": ("node_features", "x"),
+    "y": ("node_labels", "y"),
+    "edge_index": ("edges", "edge_index"),
+    "edge_weight": ("edge_weight", "edge_weights"),
+    "train_mask": ("train_masks", "train_mask"),
+    "val_mask": ("val_masks", "val_mask"),
+    "test_mask": ("test_masks", "test_mask"),
+}
+
+
+def read_npz(path: Path, options: TableOptions, schema: Schema | None) -> GraphFile:
+    """Read one graph; what would need pickle, and so might run code, is refused."""
+    try:
+        arrays = _load(path)
+    except PermissionError as error:
+        raise DataError(
+            f"{path}: cannot be read ({reason(error)}); change its permissions"
+        ) from error
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"{path}: must be plain arrays as numpy.savez writes them (got "
+            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}); save it "
+            "again, text as fixed-width strings and no objects"
+        ) from error
+    return from_arrays(str(path), path.stem, [arrays], options, schema, several=False)
+
+
+def _load(path: Path) -> dict[str, npt.NDArray[Any]]:
+    try:
+        file = np.load(path, allow_pickle=False)
+    except pickle.UnpicklingError as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise ValueError("a single array")
+    with file:
+        arrays = {}
+        for name, keys in NAMES.items():
+            there = [key for key in keys if key in file.files]
+            if len(there) > 1:
+                raise DataError(
+                    f"{path}: one array must be {name} (got {listed(there)}); remove one of them"
+                )
+            if there:
+                arrays[name] = _turned(there[0], file[there[0]])
+    return arrays
+
+
+def _turned(key: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Edges are listed as rows, and masks of several splits too: PyG has both as columns."""
+    return array.T if key == "edges" or (key.endswith("_masks") and array.ndim == 2) else array

@@ -1,0 +1,1 @@
+"""Training: configurations, the loop, runs that survive, and what they leave behind."""

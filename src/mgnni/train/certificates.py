@@ -1,0 +1,89 @@
+"""How exactly the equations of a whole training were solved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from mgnni.implicit.linear import SolveLog
+from mgnni.solve.result import SolveStats
+
+
+@dataclass
+class Certificate:
+    """The worst of many solves.
+
+    Attributes:
+        solves: how many equations were solved.
+        failures: how many of them missed their tolerance.
+        solvers: which solvers were used.
+        iterations: the most iterations of one of them.
+        relative_residual: the largest residual, over the larger norm of the state and the bias.
+        error_bound: the largest certified error, in the Frobenius norm.
+        relative_error_bound: the same over the larger norm of the state and the bias.
+    """
+
+    solves: int = 0
+    failures: int = 0
+    solvers: set[str] = field(default_factory=set)
+    iterations: int = 0
+    relative_residual: float = 0.0
+    error_bound: float = 0.0
+    relative_error_bound: float = 0.0
+
+    def add(self, records: Sequence[SolveStats]) -> None:
+        """Take in the records of one pass."""
+        for stats in records:
+            self.solves += 1
+            self.failures += not stats.converged
+            self.solvers.add(stats.solver)
+            self.iterations = max(self.iterations, stats.iterations)
+            self.relative_residual = max(self.relative_residual, stats.relative_residual)
+            self.error_bound = max(self.error_bound, stats.error_bound)
+            worst = max(self.relative_error_bound, stats.relative_error_bound)
+            self.relative_error_bound = worst
+
+    def merge(self, other: Certificate) -> None:
+        """Take in another one."""
+        self.solves += other.solves
+        self.failures += other.failures
+        self.solvers |= other.solvers
+        for name in ("iterations", "relative_residual", "error_bound", "relative_error_bound"):
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {**asdict(self), "solvers": sorted(self.solvers)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Certificate:
+        """Take back what :meth:`to_dict` gave."""
+        return cls(**{**data, "solvers": set(data["solvers"])})
+
+
+@dataclass
+class Certificates:
+    """Of the equations and of their adjoints."""
+
+    forward: Certificate = field(default_factory=Certificate)
+    backward: Certificate = field(default_factory=Certificate)
+
+    def record(self, log: SolveLog) -> None:
+        """Take in how a pass was solved."""
+        self.forward.add(log.forward)
+        self.backward.add(log.backward)
+
+    def merge(self, other: Certificates) -> None:
+        """Take in those of another training."""
+        self.forward.merge(other.forward)
+        self.backward.merge(other.backward)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"forward": self.forward.to_dict(), "backward": self.backward.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Certificates:
+        """Take back what :meth:`to_dict` gave."""
+        return cls(*(Certificate.from_dict(data[key]) for key in ("forward", "backward")))

@@ -1,0 +1,155 @@
+"""What a run is made of: frozen, complete, and strict about what it does not know."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from mgnni.errors import ArgumentError, check_choice
+
+STOPPING = ("metric", "loss", "authors")
+SCHEDULES = ("constant", "cosine")
+PRECISIONS = ("32", "64", "bf16")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Arguments of :class:`mgnni.MGNNI`; see there."""
+
+    hidden_channels: int | None = 64
+    """Width of the equilibria; none: as many as features."""
+    scales: tuple[int, ...] = (1, 2)
+    """Hops of one implicit step, one equilibrium each."""
+    gamma: float = 0.8
+    """Contraction factor, at least 0 and below 1."""
+    input_map: str = "mlp"
+    """mlp, mlp-relu, or identity."""
+    input_widths: tuple[int, ...] | None = None
+    """Hidden widths of the perceptron; none: one layer as wide as the equilibria."""
+    dropout: float = 0.5
+    """Probability, in the input map and the head."""
+    fusion: str = "attention"
+    """attention over scales, or their mean."""
+    attention_channels: int = 16
+    """Width of the attention."""
+    batch_norm: bool = False
+    """Normalise the fused states, before a linear head."""
+    head: str = "linear"
+    """linear, residual, or graph."""
+    head_channels: int | None = None
+    """Width of the residual head."""
+    head_layers: int = 3
+    """Hidden layers of the residual and the graph head."""
+    normalization: str = "auto"
+    """auto, sym, dir, out, row, or none."""
+    self_loops: bool = True
+    """Add a self-loop to every node."""
+    flow: str = "source_to_target"
+    """source_to_target, or target_to_source: which way messages go along an edge."""
+    solver: str = "auto"
+    """How the equations are solved."""
+    tol: float = 1e-6
+    """Relative residual to be reached in every graph, forward and backward."""
+    memory: str = "fast"
+    """fast, or low."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides what is learnt, apart from the data and the seed."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    undirected: bool | None = None
+    """Make the graph undirected; none: leave it as it is."""
+    lr: float = 0.01
+    """Learning rate of Adam."""
+    weight_decay: float = 5e-4
+    """L2 penalty, as Adam adds it to the gradient."""
+    schedule: str = "constant"
+    """constant, or cosine down to zero at the last epoch."""
+    clip: float | None = None
+    """Largest norm of the gradient of a run; none: no limit."""
+    epochs: int = 1000
+    """Most epochs of training."""
+    patience: int | None = 100
+    """Epochs without improvement on validation before a run stops; none: never."""
+    stopping: str = "metric"
+    """What improvement is: metric (ties by loss), loss, or authors (the authors' rule)."""
+    batch_size: int = 128
+    """Graphs in a batch, where there are many graphs."""
+    shuffle: bool = True
+    """Draw the batches anew in every epoch."""
+    precision: str = "32"
+    """32, 64, or bf16: mixed, outside of the equilibrium equations."""
+
+    def __post_init__(self) -> None:
+        check_choice("stopping", self.stopping, STOPPING)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("precision", self.precision, PRECISIONS)
+        for name, value, least in (
+            ("lr", self.lr, 0),
+            ("weight_decay", self.weight_decay, 0),
+            ("epochs", self.epochs, 1),
+            ("patience", self.patience, 1),
+            ("batch_size", self.batch_size, 1),
+            ("clip", self.clip, 0),
+        ):
+            if value is not None and not least <= value < float("inf"):
+                raise ArgumentError(f"'{name}' must be at least {least} and finite (got {value})")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that :func:`from_dict` takes back."""
+        return dataclasses.asdict(self)
+
+
+def from_dict(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
+    """Build a frozen dataclass from plain data, and refuse unknown keys and wrong types.
+
+    Args:
+        cls: the dataclass.
+        data: as :meth:`Config.to_dict` gives it, or as read from JSON.
+        where: name of this part of the configuration, for messages.
+    """
+    if not isinstance(data, Mapping):
+        raise ArgumentError(f"'{where}' must be a table of options (got {type(data).__name__})")
+    hints = typing.get_type_hints(cls)
+    arguments = {}
+    for key, value in data.items():
+        check_choice(where, key, hints)
+        arguments[key] = _checked(hints[key], value, f"{where}.{key}")
+    return cls(**arguments)
+
+
+def _checked(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return value if isinstance(value, hint) else from_dict(hint, value, where)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in inner:
+            return None
+        return _checked(next(arg for arg in inner if arg is not type(None)), value, where)
+    if origin is tuple and isinstance(value, (list, tuple)):
+        return tuple(_checked(inner[0], item, where) for item in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if origin is None and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return value
+    kind = "list of numbers" if origin is tuple else getattr(hint, "__name__", str(hint))
+    raise ArgumentError(f"'{where}' must be a {kind} (got {value!r})")
+
+
+def changed(config: Config, changes: Mapping[str, Any]) -> Config:
+    """Return the configuration with changes; those of the model may stand among the others."""
+    own = {f.name for f in dataclasses.fields(Config)}
+    inner = {f.name for f in dataclasses.fields(ModelConfig)}
+    data = config.to_dict()
+    for key, value in changes.items():
+        check_choice("config", key, (own | inner) - {"model"})
+        (data if key in own else data["model"])[key] = value
+    return from_dict(Config, data)

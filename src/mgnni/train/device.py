@@ -1,0 +1,45 @@
+"""Where to compute, and in which precision."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import torch
+
+from mgnni.errors import ArgumentError, MgnniError, check_choice
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+_PRECISIONS = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed"}
+
+
+def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fabric:
+    """Return what puts a model on a device and runs it in a precision.
+
+    Args:
+        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        precision: ``"32"``, ``"64"`` or ``"bf16"``.
+        deterministic: have torch refuse operations that may differ from run to run.
+    """
+    try:
+        from lightning_fabric import Fabric
+    except ImportError as error:
+        raise MgnniError("training needs lightning-fabric; run: pip install 'mgnni[train]'") from (
+            error
+        )
+    check_choice("device", device, DEVICES)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    missing = {
+        "cuda": not torch.cuda.is_available(),
+        "mps": not torch.backends.mps.is_available(),
+    }
+    if missing.get(device):
+        raise ArgumentError(f"'device' {device} is not available here; use cpu, or auto")
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    return Fabric(accelerator=device, devices=1, precision=_PRECISIONS[precision])  # type: ignore[arg-type]

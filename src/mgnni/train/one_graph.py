@@ -1,0 +1,101 @@
+"""Training on the nodes of one graph, full batch, all runs together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from mgnni.data.task import Task
+from mgnni.layers.features import sparse_features
+from mgnni.train.config import Config
+from mgnni.train.learner import Batch, Learner, prepared, row_losses
+from mgnni.train.streams import Run
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+DENSE = 0.1  # part of non-zero features from which on a dense product is faster on a CPU
+
+
+class NodeLearner(Learner):
+    """Every run sees the whole graph, and the labels of its own training nodes."""
+
+    def __init__(self, task: Task, config: Config, runs: Sequence[Run], fabric: Fabric) -> None:
+        super().__init__(task, config, runs, fabric)
+        graph = prepared(task.graphs[0], config)
+        x = graph.x.to(torch.float64 if config.precision == "64" else torch.float32)
+        self.inputs: tuple[Any, ...] = tuple(
+            None if part is None else part.to(fabric.device)
+            for part in (x, graph.edge_index, graph.edge_weight)
+        )
+        if self._sparse(x):
+            self.inputs = (sparse_features(x), *self.inputs[1:])
+        self.parts = {part: self._part(part) for part in ("train", "val")}
+        self._logits: Tensor | None = None  # of the parameters as they are now
+
+    def _sparse(self, x: Tensor) -> bool:
+        """Whether features are worth a sparse product, which accelerators have no use for."""
+        on_cpu = self.fabric.device.type == "cpu" and self.config.precision != "bf16"
+        if not (on_cpu and getattr(self.together.model, "takes_sparse_features", False)):
+            return False
+        return int(torch.count_nonzero(x)) < DENSE * x.numel()
+
+    def _part(self, part: str) -> tuple[Tensor, Tensor]:
+        """Return labels and weights of all nodes for each run, zero outside of its part.
+
+        No run is given a label of a node that is not in its own part.
+        """
+        task, n = self.task, self.task.num_rows
+        wide = (len(task.classes),) if task.multilabel else ()
+        dtype = torch.float32 if task.multilabel else torch.long
+        labels = torch.zeros(len(self.runs), n, *wide, dtype=dtype)
+        weight = torch.zeros(len(self.runs), n, dtype=self.inputs[0].dtype)
+        for place, run in enumerate(self.runs):
+            rows = task.rows(run.split, part)
+            labels[place, rows] = task.targets(run.split, part).to(dtype)
+            weight[place, rows] = 1 / max(rows.numel(), 1)
+        return labels.to(self.fabric.device), weight.to(self.fabric.device)
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """Yield the whole graph, once."""
+        self._logits = None
+        yield (self.inputs, *self.parts["train"])
+
+    def _now(self) -> Tensor:
+        """The logits of the parameters as they are, computed once."""
+        if self._logits is None:
+            self._logits = self.forward(self.inputs)
+        return self._logits
+
+    def scores(self, part: str) -> list[Tensor]:
+        """Return the logits of a part for every run."""
+        logits = self._now()
+        rows = [self.task.rows(run.split, part).to(logits.device) for run in self.runs]
+        return [one[index] for one, index in zip(logits, rows, strict=True)]
+
+    def validate(self) -> list[tuple[float, float]]:
+        """Return loss and metric of each run, all runs at once if it is accuracy."""
+        if self.task.metric != "accuracy" or self.task.multilabel:
+            return super().validate()
+        labels, weight = self.parts["val"]
+        logits = self._now()
+        loss = (row_losses(logits, labels) * weight).sum(-1).double()
+        count = (weight > 0).sum(-1).clamp(min=1)
+        right = ((logits.argmax(-1) == labels) & (weight > 0)).sum(-1) / count.double()
+        found: list[list[float]] = torch.stack([loss, right], 1).tolist()
+        return [(a, b) for a, b in found]
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Go on with these runs only."""
+        super().keep(places)
+        index = torch.tensor(places, device=self.fabric.device)
+        self.parts = {part: (a[index], b[index]) for part, (a, b) in self.parts.items()}
+        self._logits = None
+
+    def use_best(self) -> None:
+        """Put the best parameters of every run in place, for evaluation."""
+        super().use_best()
+        self._logits = None
