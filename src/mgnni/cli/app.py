@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from mgnni.cli.datasets import Datasets
 from mgnni.cli.errors import (
     BAD_USAGE,
     DONE,
@@ -18,8 +19,12 @@ from mgnni.cli.errors import (
     UsageError,
     advice,
     one_line,
+    trouble,
 )
+from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
+from mgnni.cli.train import Train
+from mgnni.errors import ArgumentError, DataError
 
 DESCRIPTION = """Implicit graph neural networks for PyTorch Geometric.
 
@@ -38,7 +43,12 @@ class Command(Protocol):
         """Do the work, or raise."""
 
 
-COMMANDS: dict[str, type[Any]] = {"quickstart": Quickstart}
+COMMANDS: dict[str, type[Any]] = {
+    "quickstart": Quickstart,
+    "datasets": Datasets,
+    "train": Train,
+    "predict": Predict,
+}
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -65,10 +75,12 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"{name}: interrupted\n")
         return INTERRUPTED
-    except UsageError as error:
+    except (UsageError, ArgumentError, DataError) as error:
         return _fail(name, one_line(error), BAD_USAGE, debug)
     except ImportError as error:
         return _fail(name, advice(error) or one_line(error), FAILED, debug)
+    except OSError as error:
+        return _fail(name, trouble(error), FAILED, debug)
     except Exception as error:  # a user's one line; --debug has the rest
         hint = "" if debug else " (--debug shows where)"
         return _fail(name, one_line(error) + hint, FAILED, debug)
@@ -84,8 +96,10 @@ def parse(args: list[str]) -> Command:
     try:
         with contextlib.redirect_stderr(heard):
             if known:
+                chosen = COMMANDS[args[0]]
                 command: Command = tyro.cli(
-                    COMMANDS[args[0]],
+                    chosen,
+                    default=chosen.default(args[1:]) if hasattr(chosen, "default") else None,
                     prog=f"mgnni {args[0]}",
                     args=args[1:],
                     config=(tyro.conf.FlagCreatePairsOff,),

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+
 from mgnni.errors import MgnniError
 
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
-EXTRA = ("tyro", "rich", "matplotlib")  # what ``pip install 'mgnni[cli]'`` adds
+EXTRA = (
+    "tyro",
+    "rich",
+    "matplotlib",
+    "pyarrow",
+    "lightning_fabric",
+)  # what ``pip install 'mgnni[cli]'`` adds
 
 
 class UsageError(MgnniError):
@@ -28,3 +36,16 @@ def one_line(error: BaseException) -> str:
         return text
     kind = type(error).__name__
     return f"{kind}: {text}" if text else kind
+
+
+def trouble(error: OSError) -> str:
+    """Say what the system refused, and what may help."""
+    reason = (error.strerror or str(error) or type(error).__name__).lower()
+    where = f"{error.filename}: " if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = "free some space, then repeat the command with --resume, or choose another disk"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        remedy = "choose another place, or get the right to it"
+    else:
+        remedy = "see --debug for where it happened"
+    return f"{where}{reason}; {remedy}"

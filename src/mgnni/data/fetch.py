@@ -47,11 +47,9 @@ def fetching(entry: Entry, root: Path, *, on_disk: bool | None = None) -> Iterat
 
 def damaged(entry: Entry, root: Path, reason: str) -> str:
     """Word what to do about files that are not what they should be."""
-    again = f"replace it by a whole copy ({entry.remedy})" if entry.remedy else "load it again"
-    return (
-        f"{entry.name}: {root / entry.place} is damaged or cut short ({reason}); remove it and "
-        f"{again}"
-    )
+    again = f"{entry.remedy}, or put a whole copy there" if entry.remedy else "load it again"
+    place = root / entry.place
+    return f"{entry.name}: {place} is damaged or cut short ({reason}); remove it and {again}"
 
 
 def fetch_file(url: str, path: Path) -> Path:

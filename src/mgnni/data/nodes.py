@@ -19,9 +19,10 @@ from mgnni.data.entry import Entry
 from mgnni.data.fetch import fetching
 from mgnni.data.split import Split
 from mgnni.data.task import Task
-from mgnni.errors import check_choice
+from mgnni.errors import DataError, check_choice
 
 PLANETOID_SPLITS = ("public", "geom-gcn")
+PLANETOID_TEST_NODES = 1000
 
 
 def load_webkb(entry: Entry, root: Path) -> Task:
@@ -54,13 +55,16 @@ def load_planetoid(entry: Entry, root: Path, *, split: str = "public") -> Task:
         split: ``"public"``, one split with 20 training nodes a class; or Geom-GCN's ten.
     """
     check_choice("split", split, PLANETOID_SPLITS)
-    folder = root / "planetoid"
+    key, raw = entry.key.lower(), root / entry.place / "raw"
     on_disk = None  # the entry knows the files of the public split
     if split == "geom-gcn":
-        name = f"{entry.key.lower()}_split_0.6_0.2_9.npz"  # the last that is downloaded
-        on_disk = (folder / entry.key / "geom-gcn" / "raw" / name).is_file()
+        raw = root / entry.place / "geom-gcn" / "raw"
+        on_disk = (raw / f"{key}_split_0.6_0.2_9.npz").is_file()  # the last that is downloaded
     with fetching(entry, root, on_disk=on_disk):
-        data = Planetoid(str(folder), entry.key, split=split)[0]
+        data = Planetoid(str(root / "planetoid"), entry.key, split=split)[0]
+        tested = len(set((raw / f"ind.{key}.test.index").read_text().split()))
+        if tested != PLANETOID_TEST_NODES:  # PyG would give other nodes the wrong features
+            raise DataError(f"expected {PLANETOID_TEST_NODES} test nodes, got {tested}")
         return node_task(entry, NormalizeFeatures()(data))
 
 

@@ -33,9 +33,14 @@ def expansion(mu: Tensor, scale: int) -> tuple[Tensor, Tensor]:
     return 2 / (scale * square), root / (1 + square)
 
 
-def _power(rho: Tensor, k: Tensor) -> Tensor:
-    """Return ``rho ** k`` with ``0 ** 0 = 1``, which complex powers get wrong."""
-    return torch.where(k == 0, torch.ones_like(rho), rho**k)
+def _powers(rho: Tensor, k: Tensor) -> Tensor:
+    """Return ``rho ** k`` for consecutive ``k``, stacked in front, with ``0 ** 0 = 1``.
+
+    By products, because a complex power costs a hundred of them.
+    """
+    first = rho ** k[0] if int(k[0]) else torch.ones_like(rho)
+    steps = rho.expand(k.size(0) - 1, *rho.shape)
+    return torch.cat([first.unsqueeze(0), steps]).cumprod(0)
 
 
 def chebyshev(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomials, bool]:
@@ -50,23 +55,31 @@ def chebyshev(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomi
     """
     bound = equations.operator.norm_bound
     values = equations.gamma * equations.weights.decoupling.eigenvalues
-    parts, degrees = [], []
+    scales = torch.tensor(equations.scales)
+    degrees = torch.zeros(values.shape, dtype=torch.long)
+    parts = []
     short = False
-    for mu, scale in zip(values, equations.scales, strict=True):
-        front, rho = expansion(mu * bound**scale, scale)
+    for scale in sorted(set(equations.scales)):
+        where = (scales == scale).nonzero().squeeze(1)
+        mu = values[where]
+        front, rho = (
+            part.view(*mu.shape, scale) for part in expansion(mu.flatten() * bound**scale, scale)
+        )
         slowest = rho.abs().amax(-1).clamp(max=1 - 1e-12)
         tail = (front.abs() / (1 - rho.abs()).clamp(min=1e-12)).sum(-1)  # times slowest^(k+1)
         tiny = torch.finfo(torch.float64).tiny
         needed = torch.log(tol / 2 / tail) / torch.log(slowest.clamp(min=tiny)) - 1
         degree = torch.ceil(needed).clamp(min=0).nan_to_num(posinf=max_iter + 1.0)
         short |= bool((degree > max_iter).any())
-        degrees.append(degree.clamp(max=max_iter).long())
-        parts.append((front, rho))
+        degrees[where] = degree.clamp(max=max_iter).long()
+        parts.append((where, front, rho))
 
     def coefficient(k: Tensor) -> Tensor:
-        power = k.unsqueeze(-1)
-        rows = [(front * _power(rho, power)).real.sum(-1) for front, rho in parts]
-        table = torch.cat(rows, dim=1)
-        return torch.where(k == 0, table / 2, table)
+        table = torch.empty(k.size(0), *values.shape, dtype=torch.float64)
+        for where, front, rho in parts:
+            table[:, where] = (front * _powers(rho, k.squeeze(1))).real.sum(-1)
+        if int(k[0]) == 0:
+            table[0] /= 2
+        return table.flatten(1)
 
-    return Polynomials(coefficient, torch.cat(degrees), chebyshev=True, bound=bound or 1.0), short
+    return Polynomials(coefficient, degrees.flatten(), chebyshev=True, bound=bound or 1.0), short

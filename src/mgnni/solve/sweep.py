@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -38,11 +39,20 @@ class Polynomials:
     chebyshev: bool
     bound: float
 
-    def block(self, start: int, stop: int, order: Tensor, like: Tensor) -> Tensor:
-        """Coefficients of :math:`t_k`, ``start <= k < stop``, for the columns in this order."""
+    @cached_property
+    def _first(self) -> Tensor:
+        """The coefficients of the first block, which the adjoint equation needs again."""
+        return self._rows(0, min(BLOCK, int(self.degree.max()) + 1))
+
+    def _rows(self, start: int, stop: int) -> Tensor:
         k = torch.arange(start, stop).unsqueeze(1)
         rows = self.coefficient(k)
-        rows = torch.where(k > self.degree, torch.zeros_like(rows), rows)
+        return torch.where(k > self.degree, torch.zeros_like(rows), rows)
+
+    def block(self, start: int, stop: int, order: Tensor, like: Tensor) -> Tensor:
+        """Coefficients of :math:`t_k`, ``start <= k < stop``, for the columns in this order."""
+        kept = self._first if start == 0 else self.degree.new_empty(0)
+        rows = kept[:stop] if stop <= kept.size(0) else self._rows(start, stop)
         return rows[:, order].to(like)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,7 +16,9 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-_PRECISIONS = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed"}
+# Fabric's own 64-true rounds what a model returns to single precision; a learner's model is made
+# double by itself, and Fabric leaves it so.
+_PRECISIONS = {"32": "32-true", "64": "32-true", "bf16": "bf16-mixed"}
 
 
 def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fabric:
@@ -42,4 +47,17 @@ def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fab
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
+    # It tells which precision was asked for, in the middle of a progress bar.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     return Fabric(accelerator=device, devices=1, precision=_PRECISIONS[precision])  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def determinism_restored() -> Iterator[None]:
+    """Leave torch as strict about deterministic operations as it was before."""
+    before = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warn_only)

@@ -127,10 +127,16 @@ class Job:
             "versions": versions(),
         }
 
+    def check(self) -> None:
+        """Refuse what cannot work, before anything is written."""
+        task, config = self.plan.task, self.plan.config
+        self.plan.check()
+        build_model(config, task.num_features, len(task.classes), task.level)
+
     def run(self, path: Path | None, resume: bool, on_epoch: Callable[[Epoch], None]) -> Fitted:
         """Train, keep what is to be kept, and return the fitted model."""
         task, config = self.plan.task, self.plan.config
-        build_model(config, task.num_features, len(task.classes), task.level)  # or say why not
+        self.check()
         fabric = make_fabric(self.device, config.precision, self.deterministic)
         training = Training(self.plan, fabric)
         start = time.perf_counter()

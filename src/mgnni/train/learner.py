@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from mgnni.data.task import Task
+from mgnni.errors import MgnniError
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
@@ -29,6 +30,13 @@ def build_model(config: Config, in_channels: int, out_channels: int, level: str)
     options = dict(vars(config.model))
     hidden = options.pop("hidden_channels")
     return MGNNI(in_channels, hidden or in_channels, out_channels, level=level, **options)
+
+
+def num_parameters(config: Config, in_channels: int, out_channels: int, level: str) -> int:
+    """Count the parameters of the model, or say why it cannot be made; nothing is drawn."""
+    with torch.device("meta"):
+        model = build_model(config, in_channels, out_channels, level)
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def prepared(graph: Data, config: Config) -> Data:
@@ -55,6 +63,8 @@ class Learner:
         self.task, self.config, self.fabric = task, config, fabric
         self.certificates = Certificates()
         self.together = Together(self._build, runs)
+        if config.precision == "64":
+            self.together.double()
         optimizer = torch.optim.Adam(
             self.together.parameters(),
             lr=config.lr,
@@ -126,6 +136,26 @@ class Learner:
             loss = float(row_losses(scores, targets).mean())
             found.append((loss, self.task.evaluate(scores, run.split, "val")[self.task.metric]))
         return found
+
+    def check_finite(self, epoch: int, losses: Sequence[float] = ()) -> None:
+        """Name the first run whose loss or weights are no numbers any more.
+
+        Args:
+            epoch: the present one.
+            losses: of the runs, one after another, as often as they were measured.
+        """
+        lost = [not math.isfinite(loss) for loss in losses]
+        broken = [False for _ in self.runs]
+        for stack in self.together.stacks:
+            finite = stack.detach().flatten(1).isfinite().all(1).tolist()
+            broken = [a or not b for a, b in zip(broken, finite, strict=True)]
+        for place, run in enumerate(self.runs):
+            if any(lost[place :: len(self.runs)]) or broken[place]:
+                raise MgnniError(
+                    f"training diverged: {'weights' if broken[place] else 'the loss'} of split "
+                    f"{run.split}, seed {run.seed} became nan or inf in epoch {epoch}; lower lr "
+                    f"(got {self.config.lr:g}), or limit the gradient with clip"
+                )
 
     def keep_best(self, places: Sequence[int]) -> None:
         """Remember the present parameters of these runs as their best."""

@@ -40,6 +40,8 @@ class Together(nn.Module):
             if isinstance(part, Dropout):
                 part.keyed = True
                 self.dropouts.append(f"{name}.key" if name else "key")
+            if isinstance(part, nn.BatchNorm1d):
+                part.register_forward_pre_hook(_in_full_precision)
         self.buffer_names = [name for name in buffers if name not in self.dropouts]
         for index, name in enumerate(self.buffer_names):
             self.register_buffer(f"buffer_{index}", buffers[name])
@@ -106,5 +108,11 @@ class Together(nn.Module):
 
 def _drawn(build: Callable[[], nn.Module], run: Run) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.number(INITIAL))
+        # That of the CPU alone: torch.manual_seed would seed accelerators too.
+        torch.default_generator.manual_seed(run.number(INITIAL))
         return build()
+
+
+def _in_full_precision(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Widen what goes into a BatchNorm: ``vmap`` has no rule for one in mixed precision."""
+    return tuple(x.float() if x.dtype is torch.bfloat16 else x for x in inputs)

@@ -34,16 +34,13 @@ def check_classes(where: str, classes: Sequence[str], labelled: int) -> None:
         raise DataError(
             f"{where}: some rows must have a label (got only empty ones); label the training rows"
         )
-    many = len(classes) > FEW and len(classes) > labelled / 2
-    if any(_is_fraction(value) for value in classes) and (
-        many or len(classes) > FEW or len(classes) > max(2, labelled / 2)
-    ):
+    fraction = _fraction(classes)
+    if fraction is not None and len(classes) > min(FEW, max(2, labelled / 2)):
         raise DataError(
             f"{where}: labels must be classes (got {len(classes)} different numbers such as "
-            f"{next(value for value in classes if _is_fraction(value))}); only classification is "
-            "supported, so put them into a few classes first"
+            f"{fraction}); only classification is supported, so put them into a few classes first"
         )
-    if many:
+    if len(classes) > max(FEW, labelled / 2):
         raise DataError(
             f"{where}: labels must be classes (got {len(classes)} different ones in {labelled} "
             f"labelled rows, such as {listed(classes[:3])}); name the label column with --label"
@@ -118,8 +115,10 @@ def _present(labels: Tensor, rows: Tensor) -> Tensor:
     return present
 
 
-def _is_fraction(value: str) -> bool:
+def _fraction(classes: Sequence[str]) -> str | None:
+    """Return a class that is no whole number, if all of them are numbers."""
     try:
-        return not float(value).is_integer()
+        fractions = [value for value in classes if not float(value).is_integer()]
     except ValueError:
-        return False
+        return None
+    return fractions[0] if fractions else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.data.tables.arrow import pa, parquet, pc
-from mgnni.data.tables.wording import reason, show
+from mgnni.data.tables.wording import first_line, reason, show
 from mgnni.errors import DataError
 
 
@@ -64,7 +64,7 @@ class ParquetTable:
                     f"{self.path}: cannot be read ({reason(error)}); change its permissions"
                 ) from error
             raise DataError(
-                f"{self.path}: must be a complete Parquet file (got {_first_line(error)}); write "
+                f"{self.path}: must be a complete Parquet file (got {first_line(error)}); write "
                 "it again, or copy it again if it was cut on the way"
             ) from error
 
@@ -74,7 +74,3 @@ def _is_text(kind: Any) -> bool:
         check(kind)
         for check in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

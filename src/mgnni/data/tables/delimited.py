@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from mgnni.data.tables.arrow import csv, pa
-from mgnni.data.tables.wording import reason, show
+from mgnni.data.tables.wording import first_line, reason, show
 from mgnni.errors import DataError
 
 BLOCK = 8 << 20  # bytes read at a time; a row must fit
@@ -57,8 +57,8 @@ class DelimitedTable:
         """Return file and row, the header being row 1 and blank lines counted."""
         number = index + 2
         try:
-            with self._open() as file:
-                filled = (row for row, record in self._records(file) if record)
+            with self._text() as text:
+                filled = (row for row, record in self._records(text) if record)
                 number = next(row for i, row in enumerate(filled) if i == index + 1)
         except (StopIteration, plain_csv.Error, *UNREADABLE):
             pass  # the count without blank lines is the best there is
@@ -69,9 +69,11 @@ class DelimitedTable:
             return cast("IO[bytes]", gzip.open(self.path, "rb"))
         return self.path.open("rb")
 
-    def _records(self, file: IO[bytes]) -> Iterator[tuple[int, list[str]]]:
+    def _text(self) -> IO[str]:
+        return io.TextIOWrapper(self._open(), encoding="utf-8-sig", errors="replace", newline="")
+
+    def _records(self, text: IO[str]) -> Iterator[tuple[int, list[str]]]:
         """Yield row number and cells; a blank line has no cells."""
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
         reader = plain_csv.reader(text, delimiter=self.delimiter, strict=True)
         yield from enumerate(reader, start=1)
 
@@ -102,8 +104,8 @@ class DelimitedTable:
         try:
             with self._open() as file:
                 self._check_encoding(file, lines=1)
-            with self._open() as file:
-                return next(record for _, record in self._records(file) if record)
+            with self._text() as text:
+                return next(record for _, record in self._records(text) if record)
         except (StopIteration, plain_csv.Error) as error:
             raise DataError(
                 f"{self.path}, row 1: must name the columns (got {show(str(error))}); write "
@@ -145,7 +147,7 @@ class DelimitedTable:
         except UNREADABLE as unreadable:
             raise self._unreadable(unreadable) from unreadable
         raise DataError(
-            f"{self.path}: cannot be read as a table ({str(error).splitlines()[0]}); check its "
+            f"{self.path}: cannot be read as a table ({first_line(error)}); check its "
             "delimiter and quotes"
         ) from error
 
@@ -166,8 +168,8 @@ class DelimitedTable:
         """Raise if a row has too few or too many cells, or the last quote is open."""
         number = 1
         try:
-            with self._open() as file:
-                for number, record in self._records(file):
+            with self._text() as text:
+                for number, record in self._records(text):
                     if record and len(record) != len(self.names):
                         raise DataError(
                             f"{self.path}, row {number}: must have {len(self.names)} cells, as the "

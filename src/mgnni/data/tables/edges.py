@@ -132,7 +132,7 @@ def _positions(
     within = " of the edge's graph" if graph is not None else ""
     raise DataError(
         f"{table.row(row)}: column {show(name)} must hold the id of a node{within} (got "
-        f"{show(value)}, which is none; so {counted(wrong.size, 'edge')} dangle); add the node, or "
+        f"{show(value)}, which no node has; {counted(wrong.size, 'such edge')}); add the node, or "
         f"remove the edge{missed(value, index)}"
     )
 

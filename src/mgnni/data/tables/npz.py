@@ -15,7 +15,7 @@ from mgnni.data.tables.arrays import from_arrays
 from mgnni.data.tables.graphfile import GraphFile
 from mgnni.data.tables.options import TableOptions
 from mgnni.data.tables.schema import Schema
-from mgnni.data.tables.wording import listed, reason
+from mgnni.data.tables.wording import first_line, listed, reason
 from mgnni.errors import DataError
 
 NAMES = {
@@ -40,30 +40,31 @@ def read_npz(path: Path, options: TableOptions, schema: Schema | None) -> GraphF
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(
             f"{path}: must be plain arrays as numpy.savez writes them (got "
-            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}); save it "
-            "again, text as fixed-width strings and no objects"
+            f"{first_line(error)}); save it again, text as fixed-width strings and no objects"
         ) from error
-    return from_arrays(str(path), path.stem, [arrays], options, schema, several=False)
+    graph = {}
+    for name, keys in NAMES.items():
+        there = [key for key in keys if key in arrays]
+        if len(there) > 1:
+            raise DataError(
+                f"{path}: one array must be {name} (got {listed(there)}); remove one of them"
+            )
+        if there:
+            graph[name] = _turned(there[0], arrays[there[0]])
+    return from_arrays(str(path), path.stem, [graph], options, schema, several=False)
 
 
 def _load(path: Path) -> dict[str, npt.NDArray[Any]]:
-    try:
-        file = np.load(path, allow_pickle=False)
-    except pickle.UnpicklingError as error:
-        raise ValueError(str(error)) from error
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise ValueError("a single array")
-    with file:
-        arrays = {}
-        for name, keys in NAMES.items():
-            there = [key for key in keys if key in file.files]
-            if len(there) > 1:
-                raise DataError(
-                    f"{path}: one array must be {name} (got {listed(there)}); remove one of them"
-                )
-            if there:
-                arrays[name] = _turned(there[0], file[there[0]])
-    return arrays
+    known = [key for keys in NAMES.values() for key in keys]
+    # Opened here, as numpy forgets to close a file that turns out to be cut.
+    with path.open("rb") as stream:
+        try:
+            file = np.load(stream, allow_pickle=False)
+        except pickle.UnpicklingError as error:
+            raise ValueError(str(error)) from error
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("a single array")
+        return {key: file[key] for key in known if key in file.files}
 
 
 def _turned(key: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 LONGEST_VALUE = 60
+LONGEST_LINE = 100
 MOST_NAMES = 12
 
 
@@ -38,3 +39,9 @@ def counted(count: int, noun: str) -> str:
 def reason(error: OSError) -> str:
     """Return why the system refused, without the path, which the message names already."""
     return (error.strerror or str(error).splitlines()[0]).lower()
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error of another library says, in short; its kind if it says nothing."""
+    lines = str(error).splitlines()
+    return lines[0][:LONGEST_LINE].rstrip(". ") if lines else type(error).__name__
