@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,20 @@ def test_a_split_cut_short_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_kind_of_split_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"'split' must be one of .*'geom-gcn', 'public'"):
         load_task("cora", root=tmp_path, split="random")
+
+
+@pytest.mark.parametrize("split", ["public", "geom-gcn"])
+def test_a_cut_list_of_test_nodes_is_refused(real: Path, tmp_path: Path, split: str) -> None:
+    """PyG would read it, and give nodes the features of others."""
+    inner = Path("planetoid", "Cora", "" if split == "public" else split, "raw")
+    shutil.copytree(real / inner, tmp_path / inner)
+    assert load_task("cora", root=tmp_path, split=split).num_rows == 2708
+    shutil.rmtree((tmp_path / inner).with_name("processed"))
+    file = tmp_path / inner / "ind.cora.test.index"
+    file.write_text("\n".join(file.read_text().split()[:-1]))
+    message = r"Cora is damaged or cut short \(expected 1000 test nodes, got 999\)"
+    with pytest.raises(DataError, match=message):
+        load_task("cora", root=tmp_path, split=split)
 
 
 @pytest.mark.usefixtures("offline")

@@ -1,9 +1,12 @@
 """What is found out about weights, against dense linear algebra."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
-from mgnni.solve.weights import Weights
+from mgnni.solve.weights import WIDE, KnownWeights, Weights
 from problems import weight
 
 
@@ -52,3 +55,41 @@ def test_no_channels(device):
     weights = Weights(torch.zeros(2, 0, 0, dtype=torch.float64, device=device))
     assert weights.symmetric
     assert weights.spectral == [0.0, 0.0]
+
+
+class TestKnownWeights:
+    def weights(self):
+        factor = torch.rand(3, 5, 5, dtype=torch.float64)
+        return factor.mT @ factor / 20
+
+    def test_the_same_numbers_are_not_decomposed_again(self, device):
+        known, tensor = KnownWeights(), self.weights().to(device)
+        first = known.of(tensor)
+        assert known.of(tensor.clone()) is first
+
+    @pytest.mark.parametrize("change", ["in place", "dtype", "fewer"])
+    def test_any_change_is_noticed(self, change, device):
+        known, tensor = KnownWeights(), self.weights().to(device)
+        first = known.of(tensor)
+        _ = first.decoupling
+        if change == "in place":
+            tensor[1, 2, 3] += 1e-15
+        elif change == "dtype":
+            tensor = tensor.float()
+        else:
+            tensor = tensor[:2]
+        second = known.of(tensor)
+        assert second is not first
+        expected = torch.linalg.eigvalsh(tensor.double().cpu())
+        torch.testing.assert_close(second.decoupling.eigenvalues, expected)
+
+    def test_copies_and_pickles_are_empty(self):
+        known = KnownWeights()
+        known.of(self.weights())
+        for copied in (copy.deepcopy(known), pickle.loads(pickle.dumps(known))):
+            assert copied._last is None
+
+    def test_wide_weights_are_not_held(self):
+        known = KnownWeights()
+        known.of(torch.zeros(1, WIDE + 1, WIDE + 1))
+        assert known._last is None

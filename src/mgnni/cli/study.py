@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,7 @@ from mgnni.data.colors import color_chains
 from mgnni.graph.propagation import Propagation
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.certificates import Certificates
+from mgnni.train.device import one_thread
 
 SCALES: tuple[tuple[int, ...], ...] = ((1,), (1, 4, 8))
 
@@ -90,7 +90,8 @@ class Outcome:
 def study(settings: Settings, on_epoch: OnEpoch) -> tuple[Outcome, ...]:
     """Train and test every model in every run."""
     outcomes = tuple(Outcome(scales) for scales in SCALES)
-    with _one_thread(), torch.random.fork_rng(devices=[]):
+    # At this size a second thread waits more than it works.
+    with one_thread(), torch.random.fork_rng(devices=[]):
         for run in range(settings.runs):
             data = settings.data(run)
             propagation = Propagation.from_edge_index(data.edge_index, data.num_nodes)
@@ -102,17 +103,6 @@ def study(settings: Settings, on_epoch: OnEpoch) -> tuple[Outcome, ...]:
                 _test(outcome, settings, data, propagation, model)
                 outcome.seconds += time.perf_counter() - start
     return outcomes
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep torch to one thread: at this size a second one waits more than it works."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _train(

@@ -26,7 +26,7 @@ else:
         from tyro.conf import OmitArgPrefixes, Positional, arg
 
         DataName = Annotated[Positional[str], arg(metavar="DATA")]
-        FlatConfig, FlatTables = OmitArgPrefixes[Config], TableOptions
+        FlatConfig, FlatTables = OmitArgPrefixes[Config], OmitArgPrefixes[TableOptions]
     except ImportError:  # `main` says so, when a command is called
         DataName, FlatConfig, FlatTables = str, Config, TableOptions
 
@@ -41,6 +41,7 @@ class Train:
     The defaults below are those of the benchmark: mgnni train texas --help.
 
     Example: mgnni train texas --split all
+
     Example: mgnni train my-graph/ --label topic --scales 1 2 4 --output runs/topics
     """
 
@@ -71,7 +72,7 @@ class Train:
     device: str = "auto"
     """auto, cpu, cuda, or mps."""
     deterministic: bool = False
-    """Have torch refuse what may differ from run to run on an accelerator."""
+    """The same bits every time, together or one by one; one thread on a CPU."""
     checkpoint_every: float = 10.0
     """Seconds between checkpoints, at least."""
     json: bool = False

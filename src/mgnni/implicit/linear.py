@@ -32,7 +32,7 @@ from mgnni.implicit.check import (
 from mgnni.solve.equation import Equations
 from mgnni.solve.result import SolveStats, Status
 from mgnni.solve.solve import Options, solve
-from mgnni.solve.weights import Weights
+from mgnni.solve.weights import KnownWeights, Weights
 
 MEMORY = ("fast", "low")
 ON_FAILURE = ("raise", "warn")
@@ -66,6 +66,7 @@ class _Request:
     memory: str
     on_failure: str
     log: SolveLog
+    known: KnownWeights | None = None
     order: int = 0  # 0 for the equation itself, 1 for its adjoint, 2 for the adjoint of that
     equations: Equations | None = None  # what is known of the weights, once solved
     hop: Tensor | None = field(default=None, repr=False)
@@ -87,7 +88,8 @@ class _Request:
         """Solve, record, and raise or warn on failure."""
         if self.equations is None:
             check_finite_weight(weight)
-            equations = Equations(self.propagation, self.scales, self.gamma, Weights(weight), bias)
+            known = Weights(weight) if self.known is None else self.known.of(weight)
+            equations = Equations(self.propagation, self.scales, self.gamma, known, bias)
         else:
             equations = self.equations.adjoint(bias)
         solution = solve(equations, self.options)
@@ -213,8 +215,12 @@ def equilibria(
     options: Options = Options(),  # noqa: B008 (immutable)
     memory: str = "fast",
     on_failure: str = "raise",
+    known: KnownWeights | None = None,
 ) -> tuple[Tensor, SolveLog]:
     """Solve the equations of all scales together, differentiably.
+
+    What was found out about the weights of the pass before, in case they are the same, is taken
+    from ``known``.
 
     Returns:
         The states, shape ``(scales, num_nodes, channels)``, and the log of the solves.
@@ -226,7 +232,7 @@ def equilibria(
     stack = bias.unsqueeze(0).expand(len(scales), *bias.shape)
     check_tensors(propagation, weight, stack, len(scales))
     log = SolveLog()
-    request = _Request(propagation, scales, gamma, options, memory, on_failure, log)
+    request = _Request(propagation, scales, gamma, options, memory, on_failure, log, known)
     values = propagation.values if propagation.values.requires_grad else None
     z: Tensor = _Equilibrium.apply(values, weight, stack, request)  # type: ignore[no-untyped-call]
     return z, log

@@ -14,6 +14,7 @@ from mgnni.implicit.linear import MEMORY, ON_FAILURE, SolveLog, equilibria
 from mgnni.layers.contraction import contraction
 from mgnni.solve.solve import Options
 from mgnni.solve.solver import SOLVERS
+from mgnni.solve.weights import KnownWeights
 
 
 class MultiscaleEquilibrium(nn.Module):
@@ -60,6 +61,7 @@ class MultiscaleEquilibrium(nn.Module):
         self.on_failure = check_choice("on_failure", on_failure, ON_FAILURE)
         self.factor = nn.Parameter(torch.empty(len(self.scales), channels, channels))
         self.log = SolveLog()
+        self._known = KnownWeights()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -80,6 +82,7 @@ class MultiscaleEquilibrium(nn.Module):
                 options=self.options,
                 memory=self.memory,
                 on_failure=self.on_failure,
+                known=self._known,
             )
         return z
 

@@ -30,7 +30,9 @@ class ScaleAttention(nn.Module):
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return the fused states and the weight of each scale at each node."""
-        weight = self.query(self.project(z).tanh()).softmax(dim=0)
+        # Not by a matrix product: with one column it may round otherwise for runs together.
+        score = (self.project(z).tanh() * self.query.weight).sum(-1, keepdim=True)
+        weight = score.softmax(dim=0)
         return (weight * z).sum(dim=0), weight.squeeze(-1).mT
 
 

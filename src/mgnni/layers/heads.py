@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool
 
 from mgnni.layers.dropout import Dropout
+from mgnni.layers.norm import BatchNorm
 
 HEADS = ("linear", "residual", "graph")
 
@@ -23,7 +24,7 @@ class LinearHead(nn.Module):
 
     def __init__(self, channels: int, out_channels: int, dropout: float, batch_norm: bool) -> None:
         super().__init__()
-        self.norm = nn.BatchNorm1d(channels) if batch_norm else None
+        self.norm = BatchNorm(channels) if batch_norm else None
         self.dropout = Dropout(dropout)
         self.linear = nn.Linear(channels, out_channels, bias=False)
         self.reset_parameters()

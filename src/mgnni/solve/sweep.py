@@ -79,8 +79,12 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
             basis = vectors.permute(1, 0, 2).reshape(channels, width)
             torch.mm(equations.bias[0], basis.index_select(1, place), out=t)
         else:
-            for index, part in enumerate(torch.split(columns, channels, dim=1)):
-                torch.mm(equations.bias[index], vectors[index], out=part)
+            if vectors.device.type == "cuda":  # one launch for all, at the price of a copy
+                side_by_side = torch.bmm(equations.bias, vectors).permute(1, 0, 2)
+                columns.view(nodes, count, channels).copy_(side_by_side)
+            else:
+                for index, part in enumerate(torch.split(columns, channels, dim=1)):
+                    torch.mm(equations.bias[index], vectors[index], out=part)
             torch.index_select(columns, 1, place, out=t)
         coefficient = polynomials.block(0, min(BLOCK, highest + 1), order, vectors)
         torch.mul(t, coefficient[0], out=columns)
@@ -107,6 +111,8 @@ def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
         # The columns go back to their equations in the order of the eigenvectors.
         size = nodes * count * channels
         ordered = torch.index_select(columns, 1, back, out=spare[:size].view(nodes, -1))
+        if vectors.device.type == "cuda":
+            return torch.bmm(ordered.view(nodes, count, channels).permute(1, 0, 2), vectors.mT)
         states = ordered.new_empty(count, nodes, channels)
         for index, part in enumerate(torch.split(ordered, channels, dim=1)):
             torch.mm(part, vectors[index].mT, out=states[index])

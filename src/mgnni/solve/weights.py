@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 WIDE = 512  # channels past which an eigendecomposition of W costs more than it saves
+FEW = 4  # weights up to which their eigenpairs are found where they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +57,10 @@ class Weights:
     def decoupling(self) -> Decoupling:
         """Eigenpairs of symmetric weights, from float64 so that splitting adds no error."""
         weight = self.tensor.double()
+        if weight.device.type == "cuda" and len(weight) > FEW:
+            weight = weight.cpu()  # an accelerator takes small matrices one by one, and slowly
         eigenvalues, eigenvectors = torch.linalg.eigh((weight + weight.mT) / 2)
-        return Decoupling(eigenvalues.cpu(), eigenvectors.to(self.tensor.dtype))
+        return Decoupling(eigenvalues.cpu(), eigenvectors.to(self.tensor))
 
     @cached_property
     def frobenius(self) -> list[float]:
@@ -80,3 +83,31 @@ class Weights:
     def polynomials(self) -> dict[Any, Any]:
         """Polynomials of the sweep solvers; the adjoint equations have the same."""
         return {}
+
+
+class KnownWeights:
+    """The last weights met, with all that was found out about them.
+
+    A validation pass and the training pass after it have the same weights. They are compared
+    number by number, so a change made in any way is noticed. Copies and pickles start empty.
+    """
+
+    def __init__(self) -> None:
+        self._last: Weights | None = None
+
+    def of(self, tensor: Tensor) -> Weights:
+        """Return these weights, with what is known of them if they are the last ones."""
+        last = self._last
+        if last is None or not (
+            last.tensor.shape == tensor.shape
+            and last.tensor.dtype == tensor.dtype
+            and last.tensor.device == tensor.device
+            and torch.equal(last.tensor, tensor)
+        ):
+            last = Weights(tensor.detach().clone())
+            # Wide weights are not decoupled, so there is little to know and much to hold.
+            self._last = last if last.channels <= WIDE else None
+        return last
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KnownWeights, ()

@@ -72,7 +72,7 @@ class Config:
     weight_decay: float = 5e-4
     """L2 penalty, as Adam adds it to the gradient."""
     schedule: str = "constant"
-    """constant, or cosine down to zero at the last epoch."""
+    """constant, or cosine, which comes down to zero after the last epoch."""
     clip: float | None = None
     """Largest norm of the gradient of a run; none: no limit."""
     epochs: int = 1000
@@ -84,7 +84,7 @@ class Config:
     batch_size: int = 128
     """Graphs in a batch, where there are many graphs."""
     shuffle: bool = True
-    """Draw the batches anew in every epoch."""
+    """Draw the batches anew in every epoch, or once."""
     precision: str = "32"
     """32, 64, or bf16: mixed, outside of the equilibrium equations."""
 
@@ -140,8 +140,8 @@ def _checked(hint: Any, value: Any, where: str) -> Any:
         return float(value)
     if origin is None and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
-    kind = "list of numbers" if origin is tuple else getattr(hint, "__name__", str(hint))
-    raise ArgumentError(f"'{where}' must be a {kind} (got {value!r})")
+    kind = "a list of numbers" if origin is tuple else f"of type {hint.__name__}"
+    raise ArgumentError(f"'{where}' must be {kind} (got {value!r})")
 
 
 def changed(config: Config, changes: Mapping[str, Any]) -> Config:

@@ -61,3 +61,15 @@ def determinism_restored() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before, warn_only=warn_only)
+
+
+@contextlib.contextmanager
+def one_thread(wanted: bool = True) -> Iterator[None]:
+    """Keep torch to one thread, which also makes sums add in one order."""
+    before = torch.get_num_threads()
+    if wanted:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

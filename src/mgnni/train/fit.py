@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,15 @@ from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.options import TableOptions
 from mgnni.errors import ArgumentError
 from mgnni.train.config import Config, changed
-from mgnni.train.device import make_fabric
+from mgnni.train.device import determinism_restored, make_fabric, one_thread
 from mgnni.train.fitted import Fitted
 from mgnni.train.folder import EVERY, Folder
-from mgnni.train.learner import build_model
+from mgnni.train.learner import num_parameters
 from mgnni.train.presets import preset_for
 from mgnni.train.report import describe, make_report
 from mgnni.train.source import Source, find_source
 from mgnni.train.streams import Run
-from mgnni.train.training import Epoch, Plan, Training
+from mgnni.train.training import SMALL, Epoch, Plan, Training
 from mgnni.train.versions import versions
 
 
@@ -61,7 +62,8 @@ def fit(
         num_splits: splits to draw if the data have none.
         together: train all runs on one graph as one batched model; the results are the same.
         device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
-        deterministic: have torch refuse operations that may differ from run to run.
+        deterministic: the same bits every time, whether runs are trained together or not: one
+            thread on a CPU, and on an accelerator no operation that may differ.
         output: folder to keep the training in; by default nothing is written.
         resume: go on with the training in that folder.
         on_epoch: called after every epoch.
@@ -87,10 +89,10 @@ def runs_of(
     if isinstance(split, str):
         if split != "all":
             raise ArgumentError(f"'split' must be a number, several, or 'all' (got {split!r})")
-        splits: Sequence[int] = range(count)
+        splits = list(range(count))
     else:
-        splits = [split] if isinstance(split, int) else list(split)
-    seeds = [seed] if isinstance(seed, int) else list(seed)
+        splits = _numbers("split", split)
+    seeds = _numbers("seed", seed)
     for name, values, most in (("split", splits, count - 1), ("seed", seeds, 2**62)):
         if not values:
             raise ArgumentError(f"'{name}' must hold at least one number (got none)")
@@ -100,6 +102,20 @@ def runs_of(
         if len(set(values)) < len(values):
             raise ArgumentError(f"'{name}' must not repeat a number (got {list(values)})")
     return tuple(Run(a, b) for a in splits for b in seeds)
+
+
+def _numbers(name: str, value: int | Sequence[int]) -> list[int]:
+    """Return one whole number or several as a list of plain ones."""
+    try:
+        return (
+            [operator.index(one) for one in value]
+            if isinstance(value, Iterable)
+            else [operator.index(value)]
+        )
+    except TypeError:
+        raise ArgumentError(
+            f"'{name}' must be a whole number, or several (got {value!r})"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -121,6 +137,7 @@ class Job:
             "config": plan.config.to_dict(),
             "runs": [vars(run) for run in plan.runs],
             "rule": plan.rule,
+            "metric": plan.task.metric,
             "together": plan.together,
             "device": training.fabric.device.type,
             "deterministic": self.deterministic,
@@ -131,14 +148,25 @@ class Job:
         """Refuse what cannot work, before anything is written."""
         task, config = self.plan.task, self.plan.config
         self.plan.check()
-        build_model(config, task.num_features, len(task.classes), task.level)
+        num_parameters(config, task.num_features, len(task.classes), task.level)
 
+    @determinism_restored()
     def run(self, path: Path | None, resume: bool, on_epoch: Callable[[Epoch], None]) -> Fitted:
         """Train, keep what is to be kept, and return the fitted model."""
-        task, config = self.plan.task, self.plan.config
+        config = self.plan.config
         self.check()
         fabric = make_fabric(self.device, config.precision, self.deterministic)
-        training = Training(self.plan, fabric)
+        on_cpu = fabric.device.type == "cpu"
+        with one_thread(on_cpu and (self.deterministic or self.plan.size <= SMALL)):
+            return self._run(Training(self.plan, fabric), path, resume, on_epoch)
+
+    def _run(
+        self,
+        training: Training,
+        path: Path | None,
+        resume: bool,
+        on_epoch: Callable[[Epoch], None],
+    ) -> Fitted:
         start = time.perf_counter()
         if path is None:
             if resume:
@@ -149,11 +177,10 @@ class Job:
         with Folder(path, self.checkpoint_every) as folder:
             state = folder.open(self.header(training), resume)
             if folder.complete:
-                return replace(Fitted.load(path), report=folder.report(), data=task.graphs)
-            before = 0.0
-            if state is not None:
-                before = state.pop("seconds")
-                training.load_state(state)
+                return replace(
+                    Fitted.load(path), report=folder.report(), data=self.plan.task.graphs
+                )
+            before = 0.0 if state is None else folder.restore(training, state)
 
             def seconds() -> float:
                 return before + time.perf_counter() - start

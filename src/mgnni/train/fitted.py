@@ -71,7 +71,8 @@ class Fitted:
             raise ArgumentError(
                 f"'run' must lie between 0 and {len(self.weights) - 1} (got {place})"
             )
-        model = build_model(self.config, self.num_features, len(self.classes), self.level)
+        with torch.random.fork_rng(devices=[]):  # what is drawn here is overwritten below
+            model = build_model(self.config, self.num_features, len(self.classes), self.level)
         if self.config.precision == "64":
             model = model.double()
         model.load_state_dict(self.weights[place])
@@ -97,6 +98,9 @@ class Fitted:
             if self.data is None:
                 raise ArgumentError("'data' must be given to a model that was loaded from a file")
             return self.data
+        if self.schema is None and isinstance(data, (Data, Dataset, list, tuple)):
+            # A benchmark's features are as they are: nothing is to be made of columns.
+            return tuple(_inputs(graph) for graph in ([data] if isinstance(data, Data) else data))
         return self.open(data).graphs
 
     def open(self, data: Any) -> GraphFile:
@@ -116,6 +120,8 @@ class Fitted:
 
         The weights of a graph are the means over its nodes.
         """
+        if not graphs:
+            raise ArgumentError("'data' must hold at least one graph (got none)")
         model = self.model(run)
         dtype = next(model.parameters()).dtype
         probabilities, attentions = [], []
@@ -194,8 +200,9 @@ class Fitted:
                 schema=None if content["schema"] is None else Schema.from_dict(content["schema"]),
                 **{key: content[key] for key in ("level", "multilabel", "num_features", "metric")},
             )
-            fitted.model()
-        except (MgnniError, KeyError, TypeError, RuntimeError) as error:
+            for place, _ in zip(range(len(fitted.runs)), fitted.val, strict=True):
+                fitted.model(place)
+        except (MgnniError, KeyError, TypeError, RuntimeError, ValueError, AttributeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise DataError(
                 f"{path}: its weights and its configuration do not fit together ({reason}); "
@@ -205,6 +212,10 @@ class Fitted:
 
 
 def _inputs(graph: Data) -> Data:
+    if not isinstance(graph, Data) or graph.x is None or graph.edge_index is None:
+        raise DataError(
+            f"a graph must be a PyG Data with x and edge_index (got {graph}); add what is missing"
+        )
     kept = {"x": graph.x, "edge_index": graph.edge_index}
     if graph.edge_weight is not None:
         kept["edge_weight"] = graph.edge_weight

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pickle
 import time
 import zipfile
 from pathlib import Path
@@ -20,6 +19,10 @@ from mgnni.train.report import to_json
 from mgnni.train.training import Training
 
 EVERY = 10.0  # seconds between two checkpoints, or more if they take long to write
+FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json")
+
+
+ANEW = "delete it to train from the beginning"
 
 
 class Folder:
@@ -34,21 +37,26 @@ class Folder:
         self._next = 0.0
 
     def __enter__(self) -> Folder:
-        self.path.mkdir(parents=True, exist_ok=True)
         try:
+            self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout:
             raise DataError(
                 f"{self.path}: another process is training here; wait for it, or choose another "
                 "folder"
             ) from None
-        for draft in self.path.glob(".*.part"):  # of a process that was killed
-            draft.unlink()
+        except OSError as error:
+            raise DataError(
+                f"{self.path}: must be a folder that can be written to ({_reason(error)}); choose "
+                "another one"
+            ) from error
+        for name in FILES:
+            for draft in self.path.glob(f".{name}.*.part"):  # of a process that was killed
+                draft.unlink()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._lock.release()
-        (self.path / ".lock").unlink(missing_ok=True)
+        self._lock.release()  # the file stays: who removed it could take it from a newcomer
 
     def open(self, header: dict[str, Any], resume: bool) -> dict[str, Any] | None:
         """Begin, or return the last state of the same training.
@@ -66,8 +74,27 @@ class Folder:
                 )
             _check_same(file, header)
         else:
+            for name in FILES:
+                if self._has(name):
+                    raise DataError(
+                        f"{self.path}: holds a {name} of something else; choose another --output"
+                    )
             self._write("config.json", to_json(header).encode())
-        return load_checkpoint(self.path / "state.pt") if self._has("state.pt") else None
+        if self.complete:  # killed after the last word, perhaps
+            (self.path / "state.pt").unlink(missing_ok=True)
+        return load_checkpoint(self.path / "state.pt", ANEW) if self._has("state.pt") else None
+
+    def restore(self, training: Training, state: dict[str, Any]) -> float:
+        """Put a training back to a state of this folder; return the seconds it had taken."""
+        try:
+            training.load_state(state)
+            return float(state["seconds"])
+        # Tensors and plain data, but of another shape: there is no telling what fails first.
+        except Exception as error:
+            raise DataError(
+                f"{self.path / 'state.pt'}: does not fit this training "
+                f"({' '.join(str(error).split())[:100]}); {ANEW}"
+            ) from error
 
     @property
     def complete(self) -> bool:
@@ -76,7 +103,13 @@ class Folder:
 
     def report(self) -> dict[str, Any]:
         """Return the report of a complete training."""
-        report: dict[str, Any] = json.loads((self.path / "report.json").read_text("utf-8"))
+        file = self.path / "report.json"
+        try:
+            report: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        except ValueError as error:
+            raise DataError(
+                f"{file}: is damaged; delete it to finish the training again"
+            ) from error
         return report
 
     def save(self, training: Training, seconds: float) -> None:
@@ -108,26 +141,34 @@ class Folder:
         return (self.path / name).exists()
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read tensors and plain data; a file that holds anything else is refused, and not run."""
+def load_checkpoint(path: Path, remedy: str = "train anew") -> dict[str, Any]:
+    """Read tensors and plain data; a file that holds anything else is refused, and not run.
+
+    Args:
+        path: a file that torch wrote.
+        remedy: what to do if it is damaged.
+    """
     try:
+        with zipfile.ZipFile(path) as archive:  # torch looks at no checksum
+            if archive.testzip() is not None:
+                raise zipfile.BadZipFile
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DataError(f"{path}: cannot be read ({reason}); check the path") from error
-    except (
-        RuntimeError,
-        EOFError,
-        pickle.UnpicklingError,
-        zipfile.BadZipFile,
-        ValueError,
-    ) as error:
+        raise DataError(f"{path}: cannot be read ({_reason(error)}); check the path") from error
+    # A file may be wrong in any way, and torch promises no kind of error for it.
+    except Exception as error:
         raise DataError(
-            f"{path}: is no checkpoint of mgnni, or a damaged one; nothing in it was run"
+            f"{path}: is no checkpoint of mgnni, or a damaged one (nothing in it was run); {remedy}"
         ) from error
     if not isinstance(content, dict):
-        raise DataError(f"{path}: is no checkpoint of mgnni (got a {type(content).__name__})")
+        raise DataError(
+            f"{path}: is no checkpoint of mgnni (got a {type(content).__name__}); {remedy}"
+        )
     return content
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 def _packed(content: dict[str, Any]) -> bytes:

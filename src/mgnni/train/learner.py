@@ -137,24 +137,26 @@ class Learner:
             found.append((loss, self.task.evaluate(scores, run.split, "val")[self.task.metric]))
         return found
 
-    def check_finite(self, epoch: int, losses: Sequence[float] = ()) -> None:
-        """Name the first run whose loss or weights are no numbers any more.
+    def check_finite(self, epoch: int, losses: Sequence[float] | None = None) -> None:
+        """Name the first run that diverged.
 
         Args:
             epoch: the present one.
-            losses: of the runs, one after another, as often as they were measured.
+            losses: of the runs, one after another, as often as they were measured; none: look at
+                the weights instead, after a pass that failed.
         """
-        lost = [not math.isfinite(loss) for loss in losses]
-        broken = [False for _ in self.runs]
-        for stack in self.together.stacks:
-            finite = stack.detach().flatten(1).isfinite().all(1).tolist()
-            broken = [a or not b for a, b in zip(broken, finite, strict=True)]
+        count = len(self.runs)
+        what = "the loss"
+        if losses is None:
+            what, losses = "weights", []
+            for stack in self.together.stacks:  # their squares, which the contraction needs
+                losses += stack.detach().flatten(1).square().sum(1).tolist()
         for place, run in enumerate(self.runs):
-            if any(lost[place :: len(self.runs)]) or broken[place]:
+            if not all(math.isfinite(loss) for loss in losses[place::count]):
                 raise MgnniError(
-                    f"training diverged: {'weights' if broken[place] else 'the loss'} of split "
-                    f"{run.split}, seed {run.seed} became nan or inf in epoch {epoch}; lower lr "
-                    f"(got {self.config.lr:g}), or limit the gradient with clip"
+                    f"training diverged: {what} of split {run.split}, seed {run.seed} overflowed "
+                    f"in epoch {epoch}; lower lr (got {self.config.lr:g}), or limit the gradient "
+                    "by clip"
                 )
 
     def keep_best(self, places: Sequence[int]) -> None:

@@ -38,7 +38,8 @@ class GraphLearner(Learner):
         self.known = torch.zeros(task.num_rows, dtype=self.dtype)
         self.known[rows] = 1
         self.train_units = task.splits[split].train
-        self._fixed: dict[str, list[tuple[Any, ...]]] = {}  # batches that are always the same
+        self._always: list[Batch] = []  # the training batches, if they are the same in all epochs
+        self._fixed: dict[str, list[tuple[Any, ...]]] = {}  # the inputs of a part, for evaluation
 
     def _inputs(self, units: Tensor) -> tuple[Any, ...]:
         """Put some graphs into one batch on the device."""
@@ -47,19 +48,24 @@ class GraphLearner(Learner):
         return batch.x.to(self.dtype), batch.edge_index, batch.edge_weight, batch.batch
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """Yield the training graphs in batches, in an order of this epoch."""
-        units = self.train_units
+        """Yield the training graphs in batches, in an order of this epoch or of the run."""
         if self.config.shuffle:
-            units = units[order(self.runs[0], epoch, units.numel())]
-        fixed = None if self.config.shuffle else self._evaluated("train")
-        for index, chosen in enumerate(torch.split(units, self.config.batch_size)):
+            yield from self._drawn(epoch)
+            return
+        # Files are often sorted by class: batches are drawn at random even if only once.
+        self._always = self._always or list(self._drawn(0))
+        yield from self._always
+
+    def _drawn(self, epoch: int) -> Iterator[Batch]:
+        units = self.train_units[order(self.runs[0], epoch, self.train_units.numel())]
+        for chosen in torch.split(units, self.config.batch_size):
             rows = self.task.rows_of(chosen)
             weight = self.known[rows]
             if not bool(weight.any()):
                 continue  # no labels in it, nothing to learn
-            inputs = self._inputs(chosen) if fixed is None else fixed[index]
             labels = self.labels[rows].unsqueeze(0).to(self.fabric.device)
-            yield inputs, labels, (weight / weight.sum()).unsqueeze(0).to(self.fabric.device)
+            share = (weight / weight.sum()).unsqueeze(0).to(self.fabric.device)
+            yield self._inputs(chosen), labels, share
 
     def _evaluated(self, part: str) -> list[tuple[Any, ...]]:
         if part not in self._fixed:

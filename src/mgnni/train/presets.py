@@ -45,12 +45,15 @@ _TU: dict[str, Any] = {
     "epochs": 500,
     "patience": None,
 }
+_TU_AUTHORS: dict[str, Any] = {**_TU, "shuffle": False}
+_PPI_AUTHORS: dict[str, Any] = {**_PPI, "patience": None}
 _COLORS: dict[str, Any] = {
     "model": {"hidden_channels": 16, "scales": (1, 4, 8), "dropout": 0.0},
     "weight_decay": 0.0,
     "epochs": 300,
     "patience": 100,
 }
+_GRAPHS = ("mutag", "ptc", "ptc-mr", "proteins", "nci1", "imdb-binary", "imdb-multi")
 
 _PAPER: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("cornell", "wisconsin", "cornell-fixed"), _WEBKB),
@@ -59,14 +62,14 @@ _PAPER: dict[str, dict[str, Any]] = {
         ("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered"), _WIKIPEDIA
     ),
     **dict.fromkeys(("ppi", "ppi-recon"), _PPI),
-    **dict.fromkeys(
-        ("mutag", "ptc", "ptc-mr", "proteins", "nci1", "imdb-binary", "imdb-multi"), _TU
-    ),
+    **dict.fromkeys(_GRAPHS, _TU),
     **dict.fromkeys(("chains", "colors"), _COLORS),
 }
 _AUTHORS: dict[str, dict[str, Any]] = {
     **_PAPER,
     **dict.fromkeys(("cornell", "texas", "wisconsin", "cornell-fixed"), _WEBKB_AUTHORS),
+    **dict.fromkeys(("ppi", "ppi-recon"), _PPI_AUTHORS),
+    **dict.fromkeys(_GRAPHS, _TU_AUTHORS),
 }
 
 

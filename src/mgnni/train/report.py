@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from mgnni.data.task import Task
+from mgnni.train.learner import num_parameters
 from mgnni.train.training import Training
 from mgnni.train.versions import commit, device_name, versions
 
@@ -37,7 +38,7 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         if one.test_curve is not None:
             run["test_curve"] = one.test_curve
         runs.append(run)
-    weights = finished[0].weights
+    task = plan.task
     return {
         "format": FORMAT,
         "command": "train",
@@ -53,7 +54,7 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "score": {"mean": score.mean, "std": score.std, "n": score.n},
         "runs": runs,
         "config": plan.config.to_dict(),
-        "parameters": sum(value.numel() for value in weights.values()),
+        "parameters": num_parameters(plan.config, task.num_features, len(task.classes), task.level),
         "together": plan.together,
         "data": describe(plan.task),
         "solver": training.certificates.to_dict(),
@@ -93,7 +94,8 @@ def fingerprint(task: Task) -> str:
         tensors += [task.targets(index, part) for part in ("train", "val")]
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        # Flat, as an empty tensor of any other shape has no bytes to look at.
+        digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
 
 

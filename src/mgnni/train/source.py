@@ -51,26 +51,28 @@ def find_source(
     """Make a task of a benchmark's name, a path, a PyG object, or a task.
 
     Args:
-        data: one of these. A name is a benchmark if there is one; ``./name`` is always a path.
+        data: one of these. A name is a benchmark if there is one; ``./name`` and a ``Path`` are
+            always a path.
         options: of the benchmark.
         tables: which column of a file is what.
         metric: the one that counts, instead of the usual one.
         num_splits: splits to draw if the data have none, stratified, 60/20/20.
         split_seed: of these splits.
     """
-    if isinstance(data, Task):
-        return Source(data, None, data.name)
+    name = str(data) if isinstance(data, (str, Path)) else type(data).__name__
+    benchmark = isinstance(data, str) and name.lower().replace("_", "-") in ENTRIES
+    if options and not benchmark:
+        raise ArgumentError(
+            f"'options' are those of a benchmark (got {sorted(options)} for {name!r}); leave "
+            "them out"
+        )
+    if benchmark or isinstance(data, Task):
+        _refuse(tables, name)
+        task = load_task(name, **(options or {})) if benchmark else data
+        task = _measured_by(task, metric)
+        task = task if task.splits else _dealt(task, num_splits, split_seed)
+        return Source(task, None, name if benchmark else task.name)
     if isinstance(data, (str, Path)):
-        name = str(data)
-        if name.lower().replace("_", "-") in ENTRIES:
-            _refuse(tables, "columns", name)
-            task = load_task(name, **(options or {}))
-            return Source(task, None, name)
-        if options:
-            raise ArgumentError(
-                f"'options' are those of a benchmark (got {sorted(options)} for {name!r}); leave "
-                "them out"
-            )
         file = _read(name, tables)
     elif isinstance(data, (Data, Dataset, Sequence)):
         file = from_pyg(data, tables)
@@ -96,6 +98,11 @@ def _read(name: str, tables: TableOptions | None) -> GraphFile:
     return read_graphs(Path(name), tables)
 
 
+def _measured_by(task: Task, metric: str | None) -> Task:
+    """Have another metric count, if one is asked for."""
+    return task if metric in (None, task.metric) else task._changed(metric=metric)
+
+
 def _dealt(task: Task, num_splits: int, seed: int) -> Task:
     """Give splits to data that have none."""
     labels = stratified_labels(task)
@@ -108,9 +115,9 @@ def _dealt(task: Task, num_splits: int, seed: int) -> Task:
     return found
 
 
-def _refuse(tables: TableOptions | None, what: str, name: str) -> None:
+def _refuse(tables: TableOptions | None, name: str) -> None:
     if tables is not None and tables.given():
         raise ArgumentError(
-            f"{what} are for data in files (got {', '.join(tables.given())} for the benchmark "
-            f"{name}); leave them out, or write ./{name} for a path"
+            f"columns are for data in files (got {', '.join(tables.given())} for {name}); leave "
+            f"them out, or write ./{name} for a path"
         )

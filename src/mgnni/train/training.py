@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mgnni.data.rules import Rule, RunHistory, get_rule
 from mgnni.data.task import Task
-from mgnni.errors import DataError
+from mgnni.errors import ArgumentError, ConvergenceError, DataError
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.learner import Learner, learner_for
@@ -20,6 +20,7 @@ from mgnni.train.streams import Run
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+SMALL = 2**17  # numbers in the states of a run, up to which a second thread only waits
 MOST_AT_ONCE = 2**28  # numbers in the states of all runs of a group: 1 GiB in single precision
 
 
@@ -41,13 +42,20 @@ class Plan:
     rule: str = "validation"
     together: bool = True
 
+    @property
+    def size(self) -> int:
+        """Numbers in the states of one run, on one graph or on a batch of mean size."""
+        model, graphs = self.config.model, self.task.graphs
+        nodes = sum(int(graph.num_nodes) for graph in graphs)
+        nodes = nodes * min(self.config.batch_size, len(graphs)) // len(graphs)
+        width = model.hidden_channels or self.task.num_features
+        return max(nodes * width * len(model.scales), 1)
+
     def groups(self) -> list[list[Run]]:
         """Runs that are trained side by side."""
         size = 1
         if self.together and self.task.unit == "node":
-            model = self.config.model
-            width = (model.hidden_channels or self.task.num_features) * len(model.scales)
-            size = max(MOST_AT_ONCE // max(width * self.task.num_rows, 1), 1)
+            size = max(MOST_AT_ONCE // self.size, 1)
         return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
 
     def check(self) -> Rule:
@@ -143,6 +151,9 @@ class Training:
     def __post_init__(self) -> None:
         self.rule = self.plan.check()
         self.groups = self.plan.groups()
+        task, splits = self.plan.task, {run.split for run in self.plan.runs}
+        # Runs are chosen on validation data if all have some; a rule may do without.
+        self.validates = all(task.rows(split, "val").numel() for split in splits)
 
     def run(self, on_epoch: OnEpoch, save: Callable[[], None]) -> None:
         """Train until all runs are finished.
@@ -168,8 +179,14 @@ class Training:
     def _one_epoch(self, on_epoch: OnEpoch) -> None:
         learner, config = self._learner(), self.plan.config
         self.epoch += 1
-        loss = learner.train_epoch(self.epoch)
-        val = learner.validate() if self._has_val() else []
+        try:
+            loss = learner.train_epoch(self.epoch)
+            val = learner.validate() if self.validates else []
+            test = self._measure("test") if self.rule.needs_test_curve else []
+        except (ArgumentError, ConvergenceError):
+            learner.check_finite(self.epoch)
+            raise
+        learner.check_finite(self.epoch, [*loss, *(one[0] for one in val)])
         if val:
             better = [s.update(self.epoch, *v) for s, v in zip(self.selectors, val, strict=True)]
         else:
@@ -177,8 +194,8 @@ class Training:
             for selector in self.selectors:
                 selector.best_epoch = self.epoch
         learner.keep_best([place for place, yes in enumerate(better) if yes])
-        if self.rule.needs_test_curve:
-            for curve, metrics in zip(self.curves, self._measure("test"), strict=True):
+        if test:
+            for curve, metrics in zip(self.curves, test, strict=True):
                 curve.append(metrics[self.plan.task.metric])
         on_epoch(self._heard(loss, val))
         last = self.epoch >= config.epochs
@@ -209,7 +226,7 @@ class Training:
         learner = self._learner()
         now = learner.together.snapshot()
         learner.use_best()
-        val = self._measure("val") if self._has_val() else [{} for _ in learner.runs]
+        val = self._measure("val") if self.validates else [{} for _ in learner.runs]
         test = self._measure("test", only=done)
         learner.together.restore(now)
         for place, measured in zip(done, test, strict=True):
@@ -239,10 +256,6 @@ class Training:
         scores = learner.scores(part)
         places = range(len(scores)) if only is None else only
         return [task.evaluate(scores[p], learner.runs[p].split, part) for p in places]
-
-    def _has_val(self) -> bool:
-        split = self._learner().runs[0].split
-        return self.plan.task.rows(split, "val").numel() > 0
 
     def _learner(self) -> Learner:
         if self.learner is None:

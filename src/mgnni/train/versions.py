@@ -28,7 +28,8 @@ def commit() -> str | None:
     """Return the commit of the source, with ``+`` if it was changed since; none if installed."""
     folder = Path(__file__).parent
     try:
-        found, state = (
+        # First, whether it is in that history at all: an environment may stand in another one's.
+        _, found, state = (
             subprocess.run(
                 ["git", "-C", str(folder), *command],
                 capture_output=True,
@@ -36,7 +37,11 @@ def commit() -> str | None:
                 timeout=5,
                 check=True,
             ).stdout.strip()
-            for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", str(folder)])
+            for command in (
+                ["ls-files", "--error-unmatch", "--", __file__],
+                ["rev-parse", "HEAD"],
+                ["status", "--porcelain", "--", str(folder)],
+            )
         )
     except (OSError, subprocess.SubprocessError):
         return None

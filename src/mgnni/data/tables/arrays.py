@@ -122,8 +122,8 @@ def _num_nodes(where: str, arrays: Arrays) -> int:
             own = arrays[key]
             return int(own) if key == "num_nodes" else int(own.shape[0]) if own.ndim else 1
     raise DataError(
-        f"{where}: must hold nodes (got {listed(arrays)}, none of which tells how many there are); "
-        "add features x"
+        f"{where}: must hold nodes (got {listed(arrays)}, which does not tell how many there "
+        "are); add features x"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,7 @@ class ParquetTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        schema = self._guarded(lambda: parquet.read_schema(path))
-        self.names: tuple[str, ...] = tuple(schema.names)
+        self.names: tuple[str, ...] = tuple(self._guarded(lambda file: file.schema_arrow.names))
         for name in self.names:
             if self.names.count(name) > 1 or not name.strip():
                 raise DataError(
@@ -29,10 +28,13 @@ class ParquetTable:
 
     def read(self, names: Sequence[str]) -> dict[str, Any]:
         """Return columns of text, numbers or truth values; null is missing."""
-        # Not dataset=True-like discovery: `key=value` in the folder's name must add no column.
-        table = self._guarded(
-            lambda: parquet.read_table(self.path, columns=list(names), partitioning=None)
-        )
+
+        def read(file: Any) -> Any:
+            table = file.read(columns=list(names))
+            table.validate(full=True)  # text that is no UTF-8 is found here or nowhere
+            return table
+
+        table = self._guarded(read)
         return {name: self._simple(name, table[name]) for name in names}
 
     def row(self, index: int) -> str:
@@ -55,14 +57,16 @@ class ParquetTable:
             f"{kind}); convert it, or pass --ignore {name}"
         )
 
-    def _guarded(self, action: Any) -> Any:
+    def _guarded(self, action: Callable[[Any], Any]) -> Any:
         try:
-            return action()
-        except (pa.ArrowException, OSError) as error:
-            if isinstance(error, PermissionError):
-                raise DataError(
-                    f"{self.path}: cannot be read ({reason(error)}); change its permissions"
-                ) from error
+            with parquet.ParquetFile(self.path) as file:
+                return action(file)
+        except PermissionError as error:
+            raise DataError(
+                f"{self.path}: cannot be read ({reason(error)}); change its permissions"
+            ) from error
+        # A file may be wrong in any way, and pyarrow promises no kind of error for it.
+        except Exception as error:
             raise DataError(
                 f"{self.path}: must be a complete Parquet file (got {first_line(error)}); write "
                 "it again, or copy it again if it was cut on the way"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
-from mgnni.data.tables.arrow import csv, pa
+from mgnni.data.tables.arrow import csv, pa, pc
 from mgnni.data.tables.wording import first_line, reason, show
 from mgnni.errors import DataError
 
@@ -50,8 +50,11 @@ class DelimitedTable:
             )
         except (pa.ArrowException, *UNREADABLE) as error:
             self._explain(error)
-        self._check_quotes()
-        return {name: table[name] for name in names}
+        columns = {name: table[name] for name in names}
+        # A stray quote swallows rows up to the next one, or to the end, and nothing complains.
+        if self._odd_quotes() or any(_has_newline(column) for column in columns.values()):
+            self._check_records()
+        return columns
 
     def row(self, index: int) -> str:
         """Return file and row, the header being row 1 and blank lines counted."""
@@ -127,14 +130,12 @@ class DelimitedTable:
                     f"columns {self.names.index(name) + 1} and {place}); rename one"
                 )
 
-    def _check_quotes(self) -> None:
-        """A quote that is never closed swallows the rest of the file, and nothing complains."""
+    def _odd_quotes(self) -> bool:
         quotes = 0
         with self._open() as file:
             while block := file.read(BLOCK):
                 quotes += block.count(b'"')
-        if quotes % 2:
-            self._check_records()
+        return quotes % 2 == 1
 
     def _explain(self, error: Exception) -> None:
         """Raise what is wrong with the file, with its row."""
@@ -191,3 +192,7 @@ class DelimitedTable:
             why = reason(error) if isinstance(error, OSError) else str(error)
             remedy = "check that it is a file that other programs can open"
         return DataError(f"{self.path}: cannot be read ({why.rstrip('.')}); {remedy}")
+
+
+def _has_newline(column: Any) -> bool:
+    return bool(pc.any(pc.match_substring(column, "\n")).as_py())

@@ -158,7 +158,7 @@ def _weights(table: Table, name: str | None, data: dict[str, Any]) -> Floats | N
             f"{table.row(empty)}: column {show(name)} must hold the weight of the edge (got an "
             "empty cell); write a number, or remove the edge"
         )
-    weight = numbers(table, name, data[name])
+    weight = numbers(table, name, data[name], "remove the edge")
     negative = np.flatnonzero(weight < 0)
     if negative.size:
         row = int(negative[0])

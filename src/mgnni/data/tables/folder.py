@@ -89,7 +89,7 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
             options,
             id=nodes.roles.id,
             label=units.roles.label,
-            split=units.roles.split,
+            split_column=units.roles.split,
             graph=nodes.roles.graph,
             source=columns.source,
             target=columns.target,

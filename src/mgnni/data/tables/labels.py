@@ -18,21 +18,15 @@ from mgnni.data.tables.wording import counted, listed, show
 from mgnni.errors import DataError
 
 
-def label_columns(table: Table, given: Sequence[str], taken: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns given, or the one that is called like a label.
-
-    Args:
-        table: where to look.
-        given: names from the options.
-        taken: columns that are something else, whatever they are called.
-    """
+def label_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns given, or the one that is called like a label."""
     if given:
         return tuple(known(table, name, "label") for name in given)
-    matches = [name for name in all_found(table, LABEL_NAMES) if name not in taken]
+    matches = all_found(table, LABEL_NAMES)
     if len(matches) > 1:
         raise DataError(
             f"{table.path}: one column must be the label (got {listed(matches)}); name it with "
-            f"--label, and pass --ignore for what gives it away"
+            "--label, and pass --ignore for what gives it away"
         )
     if not matches:
         raise DataError(

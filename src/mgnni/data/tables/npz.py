@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ from mgnni.data.tables.arrays import from_arrays
 from mgnni.data.tables.graphfile import GraphFile
 from mgnni.data.tables.options import TableOptions
 from mgnni.data.tables.schema import Schema
-from mgnni.data.tables.wording import first_line, listed, reason
+from mgnni.data.tables.wording import first_line, listed
 from mgnni.errors import DataError
 
 NAMES = {
@@ -33,14 +30,13 @@ def read_npz(path: Path, options: TableOptions, schema: Schema | None) -> GraphF
     """Read one graph; what would need pickle, and so might run code, is refused."""
     try:
         arrays = _load(path)
-    except PermissionError as error:
+    except PermissionError:
+        raise
+    # A file may be wrong in any way, and numpy promises no kind of error for it.
+    except Exception as error:
         raise DataError(
-            f"{path}: cannot be read ({reason(error)}); change its permissions"
-        ) from error
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}: must be plain arrays as numpy.savez writes them (got "
-            f"{first_line(error)}); save it again, text as fixed-width strings and no objects"
+            f"{path}: must be plain arrays as numpy.savez writes them (got {_problem(error)}); "
+            "save it again, text as fixed-width strings and no objects"
         ) from error
     graph = {}
     for name, keys in NAMES.items():
@@ -58,13 +54,15 @@ def _load(path: Path) -> dict[str, npt.NDArray[Any]]:
     known = [key for keys in NAMES.values() for key in keys]
     # Opened here, as numpy forgets to close a file that turns out to be cut.
     with path.open("rb") as stream:
-        try:
-            file = np.load(stream, allow_pickle=False)
-        except pickle.UnpicklingError as error:
-            raise ValueError(str(error)) from error
+        file = np.load(stream, allow_pickle=False)
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError("a single array")
         return {key: file[key] for key in known if key in file.files}
+
+
+def _problem(error: Exception) -> str:
+    # numpy advises to load such a file nonetheless; we do not.
+    return "something pickled" if "pickle" in str(error) else first_line(error)
 
 
 def _turned(key: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -15,7 +15,7 @@ TARGET_NAMES = ("target", "dst", "to", "v")
 WEIGHT_NAMES = ("weight", "w", "edge_weight")
 MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 
-SEVERAL = ("label", "split", "features", "ignore", "categorical")
+SEVERAL = ("label", "split_column", "features", "ignore", "categorical")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TableOptions:
         id: column of ``nodes`` with the name of each node.
         label: column with the class; several columns of 0 and 1 for several labels a row. In
             ``graphs`` if there is such a table, else in ``nodes``.
-        split: column that says train, val or test; one column for each of several splits; or
+        split_column: column that says train, val or test; one column for each of several splits; or
             three columns of 0 and 1 whose names begin with train, val and test.
         features: columns of ``nodes`` that are features; by default all that are nothing else.
         ignore: columns of ``nodes`` that are not features.
@@ -48,7 +48,7 @@ class TableOptions:
 
     id: str | None = None
     label: tuple[str, ...] = ()
-    split: tuple[str, ...] = ()
+    split_column: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()

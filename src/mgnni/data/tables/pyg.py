@@ -20,7 +20,7 @@ from mgnni.data.tables.arrays import from_arrays
 from mgnni.data.tables.graphfile import GraphFile
 from mgnni.data.tables.options import TableOptions
 from mgnni.data.tables.schema import Schema
-from mgnni.data.tables.wording import first_line, listed, reason
+from mgnni.data.tables.wording import listed, printable
 from mgnni.errors import DataError
 
 USED = ("x", "edge_index", "edge_weight", "edge_attr", "y", "train_mask", "val_mask", "test_mask")
@@ -35,14 +35,12 @@ def read_pt(path: Path, options: TableOptions, schema: Schema | None) -> GraphFi
         ):
             warnings.simplefilter("ignore")  # what is wrong with the file we say ourselves
             loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except PermissionError as error:
-        raise DataError(
-            f"{path}: cannot be read ({reason(error)}); change its permissions"
-        ) from error
+    except PermissionError:
+        raise
     # A file may be wrong in any way, and torch promises no kind of error for it.
     except Exception as error:
         foreign = re.search(r"GLOBAL (\S+)", str(error))
-        got = f"a reference to {foreign[1]}" if foreign else first_line(error)
+        got = f"a reference to {printable(foreign[1])}" if foreign else "another kind of file"
         raise DataError(
             f"{path}: must hold a PyG Data, its dict or a list of these, and nothing else, as no "
             f"code of a file is run (got {got}); save it with torch.save(data.to_dict(), path)"

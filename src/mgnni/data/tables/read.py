@@ -9,6 +9,7 @@ from mgnni.data.tables.npz import read_npz
 from mgnni.data.tables.options import TableOptions
 from mgnni.data.tables.pyg import read_pt
 from mgnni.data.tables.schema import Schema
+from mgnni.data.tables.wording import reason
 from mgnni.errors import DataError
 
 TABLES = (".csv", ".tsv", ".gz", ".parquet")
@@ -36,6 +37,15 @@ def read_graphs(
     options = options or TableOptions()
     if schema is not None:
         options = schema.options_for(options)
+    try:
+        return _read(path, options, schema)
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({reason(error)}); check its permissions, and its folder's"
+        ) from error
+
+
+def _read(path: Path, options: TableOptions, schema: Schema | None) -> GraphFile:
     if not path.exists():
         raise DataError(
             f"{path}: must be a folder with nodes.csv and edges.csv, or a .npz or .pt file (got "

@@ -8,7 +8,7 @@ from mgnni.data.tables.features import in_table
 from mgnni.data.tables.labels import label_columns
 from mgnni.data.tables.options import GRAPH_NAMES, ID_NAMES, LABEL_NAMES, TableOptions
 from mgnni.data.tables.schema import Schema
-from mgnni.data.tables.splits import split_columns
+from mgnni.data.tables.splits import called_split, split_columns
 from mgnni.data.tables.table import Table, all_found, found, known
 from mgnni.data.tables.wording import listed, show
 from mgnni.errors import DataError
@@ -36,10 +36,9 @@ class Roles:
 def graph_roles(table: Table, options: TableOptions, schema: Schema | None) -> Roles:
     """Find the columns of the table of graphs; what is left over is not used."""
     given = options.graph if options.graph in table.names else None
-    label, split = _label_and_split(table, options, schema, given)
+    label, split = _label_and_split(table, options, schema)
     name, notes = _id(table, given, (*GRAPH_NAMES, *ID_NAMES), (*label, *split))
-    roles = Roles(name, label, split)
-    unused = [other for other in table.names if other not in roles.names]
+    unused = [other for other in table.names if other not in (name, *label, *split)]
     if unused:
         notes.append(f"columns of graphs that are not used: {listed(unused)}")
     return Roles(name, label, split, notes=tuple(notes))
@@ -59,7 +58,7 @@ def node_roles(table: Table, options: TableOptions, schema: Schema | None, level
             )
     else:
         _check_one_graph(table, options, schema)
-        label, split = _label_and_split(table, options, schema, options.id)
+        label, split = _label_and_split(table, options, schema)
     taken = (*label, *split, *(() if graph is None else (graph,)))
     name, notes = _id(table, options.id, ID_NAMES, taken)
     taken = (name, *taken)
@@ -71,15 +70,19 @@ def node_roles(table: Table, options: TableOptions, schema: Schema | None, level
                 f"{table.path}: the features of training must be there (missing: "
                 f"{listed(lacking)}); add these columns, or train without them"
             )
-        known_names = {*taken, *features, *schema.options.split, *schema.options.ignore}
+        known_names = {*taken, *features, *schema.options.split_column, *schema.options.ignore}
         extra = [other for other in table.names if other not in known_names]
         if extra:
             notes.append(f"columns that training did not have, not used: {listed(extra)}")
     else:
         features = _features(table, options, taken)
-        looks = [n for n in all_found(table, (*LABEL_NAMES, "split")) if n in features]
-        if looks:
-            notes.append(f"{table.path.name}: {listed(looks)} taken as features")
+        called = [
+            *all_found(table, LABEL_NAMES),
+            *(n for kind in called_split(table) for n in kind),
+        ]
+        odd = [feature for feature in called if feature in features]
+        if odd:
+            notes.append(f"{table.path.name}: {listed(odd)} taken as features, despite the name")
     return Roles(name, label, split, graph, features, tuple(notes))
 
 
@@ -106,19 +109,19 @@ def _features(table: Table, options: TableOptions, taken: tuple[str, ...]) -> tu
 
 
 def _label_and_split(
-    table: Table, options: TableOptions, schema: Schema | None, id_name: str | None
+    table: Table, options: TableOptions, schema: Schema | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if schema is not None:
         # For prediction labels are optional, all of them or none, and splits mean nothing.
         names = schema.options.label or tuple(all_found(table, LABEL_NAMES)[:1])
         return (names if all(name in table.names for name in names) else ()), ()
-    split = split_columns(table, options.split)
-    label = label_columns(table, options.label, (*split, *(() if id_name is None else (id_name,))))
+    split = split_columns(table, options.split_column)
+    label = label_columns(table, options.label)
     both = [name for name in label if name in split]
     if both:
         raise DataError(
             f"{table.path}: a column must not be label and split (got {listed(both)}); name "
-            "another with --label or --split"
+            "another with --label or --split-column"
         )
     return label, split
 

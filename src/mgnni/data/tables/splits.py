@@ -21,20 +21,24 @@ WORDS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 NUMBERED = re.compile(r"split_?(\d+)", re.IGNORECASE)
 
 
+def called_split(table: Table) -> list[list[str]]:
+    """Return the columns that are called like splits, those of a kind together."""
+    numbered = ((NUMBERED.fullmatch(name.strip()), name) for name in table.names)
+    several = sorted((int(match[1]), name) for match, name in numbered if match)
+    kinds = [all_found(table, ("split",)), [n for _, n in several], all_found(table, MASK_NAMES)]
+    return [names for names in kinds if names]
+
+
 def split_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
     """Return the columns given, or those that are called like splits; there may be none."""
     if given:
-        return tuple(known(table, name, "split") for name in given)
-    one = all_found(table, ("split",))
-    several = [name for name in table.names if NUMBERED.fullmatch(name.strip())]
-    several.sort(key=lambda name: int(NUMBERED.fullmatch(name.strip())[1]))  # type: ignore[index]
-    masks = all_found(table, MASK_NAMES)
-    kinds = [names for names in (one, several, masks) if names]
+        return tuple(known(table, name, "split-column") for name in given)
+    kinds = called_split(table)
     if len(kinds) > 1:
         raise DataError(
             f"{table.path}: the split must be in columns of one kind (got "
-            f"{listed(name for names in kinds for name in names)}); name them with --split, and "
-            "pass --ignore for the others"
+            f"{listed(name for names in kinds for name in names)}); name them with "
+            "--split-column, and pass --ignore for the others"
         )
     return tuple(kinds[0]) if kinds else ()
 

@@ -57,7 +57,9 @@ def kind_of(table: Table, name: str, column: Any) -> str:
     return "bool" if words <= {"true", "false"} else "category"
 
 
-def numbers(table: Table, name: str, column: Any) -> Doubles:
+def numbers(
+    table: Table, name: str, column: Any, remedy: str = "leave it empty if it is missing"
+) -> Doubles:
     """Return a column of numbers, nan where it is missing; refuse what is no finite number."""
     values = _cast(column)
     if values is None:
@@ -66,14 +68,14 @@ def numbers(table: Table, name: str, column: Any) -> Doubles:
         if wrong is not None:
             raise DataError(
                 f"{table.row(wrong)}: column {show(name)} must hold numbers (got "
-                f"{show(column[wrong].as_py())}); correct it, or leave it empty if it is missing"
+                f"{show(column[wrong].as_py())}); correct it, or {remedy}"
             )
         values = pc.cast(trimmed, pa.float64())
     wrong = first(pc.less_equal(pc.abs(values), LARGEST), False)  # nan compares false
     if wrong is not None:
         raise DataError(
             f"{table.row(wrong)}: column {show(name)} must hold finite numbers below 3.4e38 (got "
-            f"{show(column[wrong].as_py())}); correct it, or leave it empty if it is missing"
+            f"{show(column[wrong].as_py())}); correct it, or {remedy}"
         )
     filled = pc.fill_null(values, float("nan"))
     return np.asarray(filled.to_numpy(), dtype=np.float64)

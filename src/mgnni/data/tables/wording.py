@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 
 LONGEST_VALUE = 60
@@ -19,6 +20,8 @@ def show(value: object) -> str:
 def listed(names: Iterable[object]) -> str:
     """Return the names one after another, the first ones if there are many."""
     every = list(names)
+    if not every:
+        return "nothing"
     shown = ", ".join(show(name) for name in every[:MOST_NAMES])
     more = f" and {len(every) - MOST_NAMES} more" if len(every) > MOST_NAMES else ""
     return f"{shown}{more}"
@@ -38,10 +41,15 @@ def counted(count: int, noun: str) -> str:
 
 def reason(error: OSError) -> str:
     """Return why the system refused, without the path, which the message names already."""
-    return (error.strerror or str(error).splitlines()[0]).lower()
+    return os.strerror(error.errno).lower() if error.errno else first_line(error)
 
 
 def first_line(error: Exception) -> str:
     """Return what an error of another library says, in short; its kind if it says nothing."""
     lines = str(error).splitlines()
-    return lines[0][:LONGEST_LINE].rstrip(". ") if lines else type(error).__name__
+    return printable(lines[0]).rstrip(". :") if lines else type(error).__name__
+
+
+def printable(text: str) -> str:
+    """Return text from a file in short, with a ? for what a terminal would not show or obey."""
+    return "".join(c if c.isprintable() else "?" for c in text[:LONGEST_LINE])

@@ -1,0 +1,88 @@
+"""Directions, against PyG's own functions and a dense adjacency."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.utils import coalesce, is_undirected, to_undirected
+
+from mgnni.data.tables.direction import directed_edges
+from mgnni.errors import DataError
+
+NODES = 5
+EDGES = st.lists(st.tuples(*[st.integers(0, NODES - 1)] * 2), max_size=15)
+
+
+def read(edges: object, weight: object = None, directed: bool | None = None) -> tuple:
+    index = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    weights = None if weight is None else np.array(weight, dtype=np.float32)
+    return directed_edges(index, weights, NODES, directed, "edges.csv", str)
+
+
+def dense(edges: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    matrix = np.zeros((NODES, NODES))
+    np.add.at(matrix, tuple(edges), 1 if weight is None else weight)
+    return matrix
+
+
+@settings(max_examples=100)
+@given(edges=EDGES)
+def test_found_to_be_undirected_as_the_dense_matrix_is_symmetric(
+    edges: list[tuple[int, int]],
+) -> None:
+    got, _, directed, _ = read(edges)
+    matrix = dense(got, None)
+    assert got.T.tolist() == [list(edge) for edge in edges]
+    assert directed == (not np.array_equal(matrix, matrix.T))
+
+
+@settings(max_examples=100)
+@given(edges=EDGES.map(lambda edges: sorted(set(edges))))
+def test_made_undirected_as_pyg_does(edges: list[tuple[int, int]]) -> None:
+    got, _, directed, _ = read(edges, directed=False)
+    index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T
+    expected = to_undirected(index, num_nodes=NODES)
+    assert not directed
+    assert torch.equal(coalesce(torch.from_numpy(got), num_nodes=NODES), expected)
+    assert got.shape[1] == expected.size(1)  # nothing twice
+    assert is_undirected(torch.from_numpy(got), num_nodes=NODES)
+
+
+def test_weights_are_mirrored_with_their_edges() -> None:
+    got, weight, directed, notes = read(
+        [[0, 1], [0, 1], [2, 2], [3, 4], [4, 3]], [1, 2, 3, 4, 4], False
+    )
+    expected = np.zeros((NODES, NODES))
+    expected[0, 1] = expected[1, 0] = expected[2, 2] = 3
+    expected[3, 4] = expected[4, 3] = 4
+    np.testing.assert_array_equal(dense(got, weight), expected)
+    assert not directed
+    assert "1 edge listed more than once: kept, their weights add up" in notes
+    assert "1 self-loop kept" in notes
+    assert "2 edges listed one way: reverse added" in notes
+
+
+def test_weights_decide_with_the_edges() -> None:
+    both = [[0, 1], [1, 0]]
+    assert read(both, [1, 1])[2] is False
+    assert read(both, [1, 2])[2] is True
+    assert read([*both, [1, 0]])[2] is True  # two edges one way, one the other
+    assert read([*both, [1, 0]], [3, 1, 2])[2] is False  # but as heavy
+    assert read(both, [1, 1], directed=True)[2] is True
+
+
+@pytest.mark.parametrize(
+    ("edges", "weight"),
+    [([[0, 1], [1, 0]], [1, 2]), ([[0, 1], [0, 1], [1, 0]], None)],
+)
+def test_an_undirected_edge_has_one_weight(edges: object, weight: object) -> None:
+    with pytest.raises(DataError, match=r"^edges.csv: .*from '0' to '1' than back"):
+        read(edges, weight, directed=False)
+
+
+def test_one_way_edges_come_with_advice() -> None:
+    assert "say directed=False" in read([[0, 1]])[3][-1]
+    assert "directed=False" not in read([[0, 1], [1, 0], [1, 0]])[3][-1]

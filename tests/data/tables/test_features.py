@@ -1,0 +1,151 @@
+"""Features, against scikit-learn's encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.values import in_order
+from mgnni.errors import DataError
+
+Write = Callable[..., Path]
+NO_EDGES = "source,target\n"
+
+
+def features(folder: Path, **options: object) -> tuple[np.ndarray, tuple[str, ...]]:
+    file = read_graphs(folder, TableOptions(**options))  # type: ignore[arg-type]
+    return file.graphs[0].x.numpy(), file.schema.feature_names
+
+
+def table(column: list[str], name: str = "f") -> str:
+    rows = (f"n{i},{cell},{i % 2}\n" for i, cell in enumerate(column))
+    return f"id,{name},label\n" + "".join(rows)
+
+
+def test_missing_numbers_as_scikit_learn_fills_them(write: Write) -> None:
+    cells = ["1.5", "", "-2", "1e3", "", ".5", " 7 ", "+1"]
+    values = np.array([1.5, np.nan, -2, 1e3, np.nan, 0.5, 7, 1])[:, None]
+    expected = SimpleImputer(strategy="mean", add_indicator=True).fit_transform(values)
+    x, names = features(write(table(cells), NO_EDGES))
+    np.testing.assert_allclose(x, expected, rtol=1e-6)
+    assert names == ("f", "f_missing")
+
+
+def test_categories_as_scikit_learn_encodes_them(write: Write) -> None:
+    cells = ["red", "Blue", "élan", "red", " red", "Ω"]
+    expected = OneHotEncoder(sparse_output=False).fit_transform(np.array(cells)[:, None])
+    x, names = features(write(table(cells), NO_EDGES))
+    np.testing.assert_array_equal(x, expected)
+    assert names == tuple(f"f={category}" for category in sorted(set(cells)))
+
+
+def test_numbers_as_categories_are_sorted_as_numbers(write: Write) -> None:
+    x, names = features(write(table(["10", "9", "9", "-1"]), NO_EDGES), categorical="f")
+    assert names == ("f=-1", "f=9", "f=10")
+    assert x.tolist() == [[0, 0, 1], [0, 1, 0], [0, 1, 0], [1, 0, 0]]
+
+
+def test_truth_values(write: Write) -> None:
+    x, names = features(write(table(["true", "False", "", "TRUE"]), NO_EDGES))
+    assert names == ("f", "f_missing")
+    np.testing.assert_allclose(x, [[1, 0], [0, 0], [2 / 3, 1], [1, 0]], rtol=1e-6)
+
+
+def test_standardisation_is_over_the_training_nodes(write: Write) -> None:
+    random = np.random.default_rng(0)
+    size, red = random.normal(50, 10, 40), random.integers(0, 2, 40)
+    split = ["train" if i < 25 else "test" for i in range(40)]
+    rows = (
+        f"n{i},{float(size[i])!r},{'red' if red[i] else 'blue'},{i % 2},{split[i]}\n"
+        for i in range(40)
+    )
+    nodes = "id,size,colour,label,split\n" + "".join(rows)
+    edges = "source,target\n" + "".join(f"n{i % 7},n{i % 3}\n" for i in range(40))
+    scaler = StandardScaler().fit(size[:25, None])
+    degree = np.bincount(np.arange(40) % 3, minlength=40)[:, None]
+    of_degree = StandardScaler().fit(degree[:25])
+    x, names = features(write(nodes, edges), standardize=True, degree=True)
+    assert names == ("size", "colour=blue", "colour=red", "degree")
+    np.testing.assert_allclose(x[:, :1], scaler.transform(size[:, None]), atol=1e-5)
+    np.testing.assert_allclose(x[:, 3:], of_degree.transform(degree), atol=1e-5)
+    np.testing.assert_array_equal(x[:, 2], red)  # categories are left alone
+    plain, _ = features(write(nodes, edges, name="plain"))
+    np.testing.assert_array_equal(plain[:, 0], size.astype(np.float32))
+
+
+def test_standardisation_over_training_graphs(write: Write) -> None:
+    graphs = {"graphs.csv": "graph,label,split\ng,x,train\nh,y,train\ni,x,test\n"}
+    nodes = "id,graph,f\na,g,1\nb,h,3\nc,i,100\n"
+    file = read_graphs(write(nodes, NO_EDGES, graphs), TableOptions(standardize=True))
+    assert [float(graph.x) for graph in file.graphs] == [-1, 1, 98]  # mean 2, deviation 1
+
+
+def test_a_constant_column_is_kept_and_noted(write: Write) -> None:
+    folder = write(table(["0.1"] * 6), NO_EDGES)
+    file = read_graphs(folder, TableOptions(standardize=True))
+    # The mean of six times 0.1 is not 0.1 in floating point; nothing must blow that up.
+    assert file.graphs[0].x.abs().max() < 1e-6
+    assert any("the same in every row: 'f'" in note for note in file.notes)
+
+
+def test_features_may_be_chosen_and_ignored(write: Write) -> None:
+    folder = write("id,a,b,c,label\nm,1,2,3,x\nn,4,5,6,y\n", NO_EDGES)
+    assert features(folder, features=("c", "a"))[1] == ("c", "a")
+    assert features(folder, features=("c", "a"))[0].tolist() == [[3, 1], [6, 4]]
+    assert features(folder, ignore="b")[1] == ("a", "c")
+
+
+def test_a_short_table_may_have_a_category_a_row(write: Write) -> None:
+    x, _ = features(write(table(["p", "q", "r"]), NO_EDGES))
+    assert x.tolist() == np.eye(3).tolist()
+
+
+def test_text_in_parquet_is_text(write: Write) -> None:
+    import pyarrow.parquet as parquet
+
+    folder = write(None, NO_EDGES)
+    columns = {"id": [1, 2], "zip": ["007", "12"], "old": [True, None], "label": [0, 1]}
+    parquet.write_table(pa.table(columns), folder / "nodes.parquet")
+    x, names = features(folder)
+    assert names == ("zip=007", "zip=12", "old", "old_missing")
+    assert x.tolist() == [[1, 0, 1, 0], [0, 1, 1, 1]]
+
+
+def test_dictionaries_decimals_and_views_in_parquet(write: Write) -> None:
+    from decimal import Decimal
+
+    import pyarrow.parquet as parquet
+
+    columns = {
+        "id": pa.array(["a", "b"], pa.large_string()),
+        "kind": pa.array(["p", "q"]).dictionary_encode(),
+        "cost": pa.array([Decimal("1.50"), Decimal("2.25")]),
+        "small.size": pa.array([1, 2], pa.uint8()),
+        "label": pa.array([1.0, 2.0]),
+    }
+    folder = write(None, "source,target\na,b\n")
+    parquet.write_table(pa.table(columns), folder / "nodes.parquet")
+    file = read_graphs(folder)
+    assert file.schema.feature_names == ("kind=p", "kind=q", "cost", "small.size")
+    assert file.graphs[0].x.tolist() == [[1, 0, 1.5, 1], [0, 1, 2.25, 2]]
+    assert file.classes == ("1", "2")
+
+
+def test_a_word_for_missing_among_numbers_is_refused(write: Write) -> None:
+    with pytest.raises(DataError, match=r"row 3: column 'f' .*'NA'.*leave it empty"):
+        read_graphs(write(table(["1", "NA", "2"]), NO_EDGES))
+
+
+def test_in_order() -> None:
+    assert in_order(["10", "9", "1e1", "-3"]) == ["-3", "9", "10", "1e1"]
+    assert in_order(["10", "9", "x"]) == ["10", "9", "x"]
+    assert in_order(["b", "a", "B"]) == ["B", "a", "b"]
+    assert in_order([]) == []

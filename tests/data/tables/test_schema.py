@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.schema import Column, Schema
+from mgnni.errors import DataError
+
+SCHEMA = Schema(
+    level="node",
+    classes=("x", "ÿ"),
+    multilabel=False,
+    columns=(
+        Column("size", "number", missing=True, fill=1 / 3, mean=0.1, deviation=1e-7),
+        Column("colour", "category", ("blue", "red"), missing=True),
+        Column("old", "bool"),
+        Column("degree", "degree"),
+    ),
+    weighted=True,
+    options=TableOptions(
+        id="key", label="y", split_column=("s0", "s1"), directed=False, delimiter=";"
+    ),
+)
+
+
+def test_there_and_back_through_json() -> None:
+    text = json.dumps(SCHEMA.to_dict())
+    assert Schema.from_dict(json.loads(text)) == SCHEMA
+
+
+def test_feature_names() -> None:
+    assert SCHEMA.feature_names == (
+        "size",
+        "size_missing",
+        "colour=blue",
+        "colour=red",
+        "colour_missing",
+        "old",
+        "degree",
+    )
+
+
+def without(key: str) -> dict[str, Any]:
+    return {name: value for name, value in SCHEMA.to_dict().items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({**SCHEMA.to_dict(), "version": 2}, r"version 1 is needed \(got 2\)"),
+        (without("version"), r"version 1 is needed \(got None\)"),
+        ({**SCHEMA.to_dict(), "colour": 1}, "schema: .*unknown: 'colour'"),
+        (without("classes"), "schema: .*missing: 'classes'"),
+        ({**SCHEMA.to_dict(), "columns": [{"name": "a"}]}, "schema column: .*missing: 'kind'"),
+        (
+            {**SCHEMA.to_dict(), "columns": [{"name": "a", "kind": "number", "unit": "m"}]},
+            "schema column: .*unknown: 'unit'",
+        ),
+        (
+            {**SCHEMA.to_dict(), "columns": [{"name": "a", "kind": "image"}]},
+            "kind must be one of .*'image'",
+        ),
+        ({**SCHEMA.to_dict(), "options": {"fold": 1}}, "schema options: .*unknown: 'fold'"),
+    ],
+)
+def test_what_is_not_known_is_refused(plain: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Schema.from_dict(plain)

@@ -1,0 +1,65 @@
+import logging
+
+import pytest
+import torch
+
+from mgnni.errors import ArgumentError
+from mgnni.train.device import determinism_restored, make_fabric
+
+
+def test_the_device_and_the_precision_asked_for():
+    for precision, wanted in (("32", "32-true"), ("bf16", "bf16-mixed")):
+        fabric = make_fabric("cpu", precision)
+        assert fabric.device == torch.device("cpu")
+        assert fabric._precision.precision == wanted
+
+
+def test_double_precision_is_not_rounded_on_the_way_out():
+    module = make_fabric("cpu", "64").setup(torch.nn.Linear(3, 2).double())
+    assert module(torch.ones(1, 3, dtype=torch.float64)).dtype is torch.float64
+
+
+def test_auto_is_what_there_is():
+    wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    assert make_fabric("auto", "32").device.type == wanted
+
+
+@pytest.mark.parametrize("name", ["cuda", "mps"])
+def test_a_device_that_is_not_there_is_refused(name, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    with pytest.raises(ArgumentError, match=f"'device' {name} is not available here; use cpu"):
+        make_fabric(name, "32")
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(ArgumentError, match=r"'device' must be one of .*did you mean 'cuda'"):
+        make_fabric("cud", "32")
+
+
+def test_nothing_is_said_in_the_middle_of_a_progress_bar(capfd, caplog):
+    with caplog.at_level(logging.INFO):
+        make_fabric("cpu", "bf16")
+    assert "".join(capfd.readouterr()) == ""
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_determinism_is_taken_back(before):
+    torch.use_deterministic_algorithms(before, warn_only=True)
+    try:
+        with determinism_restored():
+            make_fabric("cpu", "32", deterministic=True)
+            assert torch.are_deterministic_algorithms_enabled()
+            assert not torch.is_deterministic_algorithms_warn_only_enabled()
+        assert torch.are_deterministic_algorithms_enabled() is before
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_determinism_is_taken_back_after_an_error():
+    with pytest.raises(ZeroDivisionError), determinism_restored():
+        make_fabric("cpu", "32", deterministic=True)
+        _ = 1 / 0
+    assert not torch.are_deterministic_algorithms_enabled()

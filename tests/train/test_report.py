@@ -1,0 +1,202 @@
+import json
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from mgnni.data.rules import RULES
+from mgnni.data.split import Split
+from mgnni.data.task import Task, stratified_labels
+from mgnni.train.report import describe, fingerprint, make_report, to_json
+from mgnni.train.streams import Run
+from train.cases import config, graph_task, inductive_task, node_data, node_task, runs, trained
+
+
+def report_of(task=None, rule="validation", which=None, **options):
+    task = task or node_task(2)
+    which = which or runs(len(task.splits))
+    return make_report(trained(task, config(epochs=4, **options), which, rule), 1.5)
+
+
+def test_all_that_a_report_must_hold():
+    report = report_of(which=runs(2, 2), batch_norm=True)
+    assert (report["model"], report["dataset"], report["metric"]) == ("mgnni", "nodes", "accuracy")
+    assert report["protocol"]["rule"] == "validation"
+    assert report["protocol"]["honest"] is True
+    assert report["config"]["epochs"] == 4
+    assert report["config"]["model"]["batch_norm"] is True
+    assert report["seconds"] == 1.5
+    assert report["device"].startswith("cpu")
+    assert report["versions"]["torch"] == torch.__version__
+    assert "commit" in report
+    assert [(run["split"], run["seed"]) for run in report["runs"]] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+    for run in report["runs"]:
+        assert 1 <= run["best_epoch"] <= run["epochs"] == 4
+        assert run["reported"] == {"epoch": run["best_epoch"], "accuracy": run["test"]["accuracy"]}
+        assert set(run["val"]) == set(run["test"]) == {"accuracy", "micro_f1", "macro_f1"}
+        assert "test_curve" not in run
+    for way in ("forward", "backward"):
+        solver = report["solver"][way]
+        assert solver["failures"] == 0
+        assert solver["solves"] > 0
+        assert 0 < solver["iterations"]
+        assert 0 < solver["relative_residual"] <= 1e-6
+        assert 0 < solver["error_bound"] < 1e-3
+    values = [run["test"]["accuracy"] for run in report["runs"]]
+    assert report["score"]["n"] == 4
+    assert report["score"]["mean"] == pytest.approx(sum(values) / 4)
+    mean = sum(values) / 4
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / 3)
+    assert report["score"]["std"] == pytest.approx(spread)
+
+
+def test_parameters_are_those_that_are_learnt():
+    with_norm, without = (report_of(batch_norm=norm)["parameters"] for norm in (True, False))
+    assert with_norm - without == 2 * 6  # scale and shift, and no running statistics
+
+
+def test_runs_are_in_the_order_they_were_asked_for():
+    which = (Run(1, 3), Run(0, 0), Run(1, 0))
+    report = report_of(which=which, patience=1, lr=0.1)  # they end in another one
+    assert [(run["split"], run["seed"]) for run in report["runs"]] == [(1, 3), (0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize("rule", [name for name in RULES if name != "validation"])
+def test_rules_that_look_at_the_test_part_are_marked(rule):
+    report = report_of(rule=rule)
+    assert report["protocol"]["honest"] is False
+    assert report["protocol"]["mark"] == RULES[rule].mark != ""
+    for run in report["runs"]:
+        epoch = run["reported"]["epoch"]
+        assert len(run["test_curve"]) == 4
+        assert run["reported"]["accuracy"] == run["test_curve"][epoch - 1]
+    assert report["score"]["mean"] == pytest.approx(
+        sum(run["reported"]["accuracy"] for run in report["runs"]) / 2
+    )
+
+
+@pytest.mark.parametrize("task", [node_task(1), graph_task(splits=1), inductive_task()], ids=repr)
+def test_a_report_is_json_and_comes_back(task):
+    report = report_of(task)
+    text = to_json(report)
+    assert text.endswith("}\n")
+    again = json.loads(text)
+    assert to_json(again) == text
+    assert again["data"] == json.loads(json.dumps(describe(task)))
+
+
+def test_json_without_words_for_what_is_not_finite():
+    for value in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            to_json({"value": value})
+
+
+def test_json_of_dataclasses_and_of_nothing_else():
+    @dataclass
+    class Pair:
+        a: int
+        b: str
+
+    assert json.loads(to_json({"pair": Pair(1, "ä")})) == {"pair": {"a": 1, "b": "ä"}}
+    for odd in (object(), Pair, torch.zeros(1)):
+        with pytest.raises(TypeError, match="cannot write"):
+            to_json({"odd": odd})
+
+
+def test_what_the_data_were():
+    found = describe(node_task(3))
+    assert (found["graphs"], found["nodes"], found["features"], found["classes"]) == (1, 40, 5, 3)
+    assert found["edges"] == node_data()[0].edge_index.size(1)
+    assert (found["level"], found["splits"]) == ("node", 3)
+    assert found["notes"] == []
+
+
+def changed_tasks() -> dict[str, Task]:
+    """Tasks that differ from ``node_task(2)`` in one thing each."""
+    task = node_task(2)
+    labels, splits = stratified_labels(task), list(task.splits)
+
+    def remade(graph=None, new_labels=None, new_splits=None, name="nodes", classes="abc"):
+        return Task(
+            name,
+            [graph or task.graphs[0]],
+            labels if new_labels is None else new_labels,
+            splits if new_splits is None else new_splits,
+            classes,
+        )
+
+    def graph(**changes):
+        data = task.graphs[0].clone()
+        for key, value in changes.items():
+            data[key] = value
+        return data
+
+    x, edges = task.graphs[0].x, task.graphs[0].edge_index
+    touched = x.clone()
+    touched[7, 3] += 1e-6
+    rewired = edges.clone()
+    rewired[1, 5] = (rewired[1, 5] + 1) % 40
+    found = {
+        "a feature": remade(graph(x=touched)),
+        "the type of the features": remade(graph(x=x.double())),
+        "an edge": remade(graph(edge_index=rewired)),
+        "an edge less": remade(graph(edge_index=edges[:, 1:])),
+        "an edge weight": remade(graph(edge_weight=torch.ones(edges.size(1)))),
+        "a name": remade(name="other"),
+        "a class": remade(classes="abd"),
+        "a split less": remade(new_splits=splits[:1]),
+        "the order of splits": remade(new_splits=splits[::-1]),
+    }
+    first = splits[0]
+    for part in ("train", "val"):
+        other = labels.clone()
+        row = task.rows(0, part)[0]
+        other[row] = (other[row] + 1) % 3
+        found[f"a label of {part}"] = remade(new_labels=other)
+    moved = Split.of(first.train[1:], torch.cat([first.val, first.train[:1]]), first.test)
+    found["a node from training to validation"] = remade(new_splits=[moved, splits[1]])
+    fewer = Split.of(first.train, first.val, first.test[1:])
+    found["a test node less"] = remade(new_splits=[fewer, splits[1]])
+    return found
+
+
+def test_a_fingerprint_changes_with_anything():
+    found = {name: fingerprint(task) for name, task in changed_tasks().items()}
+    found["nothing"] = fingerprint(node_task(2))
+    assert len(set(found.values())) == len(found), found
+    assert fingerprint(node_task(2)) == found["nothing"]
+    assert all(len(value) == 16 for value in found.values())
+
+
+def test_a_fingerprint_is_of_values_and_not_of_how_they_lie():
+    task = node_task(1)
+    other = task.graphs[0].clone()
+    other.x = other.x.T.contiguous().T  # another stride
+    assert fingerprint(task.with_graphs([other])) == fingerprint(task)
+
+
+def test_a_fingerprint_shows_no_test_label():
+    task = node_task(1)
+    labels = stratified_labels(task).clone()
+    rows = task.rows(0, "test")
+    labels[rows] = (labels[rows] + 1) % 3
+    other = Task("nodes", task.graphs, labels, task.splits, "abc")
+    assert fingerprint(other) == fingerprint(task)
+
+
+def test_an_empty_graph_has_a_fingerprint():
+    graphs = [
+        Data(x=torch.ones(2, 1), edge_index=torch.empty(2, 0, dtype=torch.long)),
+        Data(x=torch.ones(0, 1), edge_index=torch.empty(2, 0, dtype=torch.long)),
+        Data(x=torch.ones(1, 1), edge_index=torch.zeros(2, 1, dtype=torch.long)),
+    ]
+    split = Split.of(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
+    task = Task("few", graphs, torch.tensor([0, 1, 0]), [split], "ab", level="graph")
+    assert fingerprint(task) != fingerprint(task.with_graphs([graphs[2], *graphs[1:]]))

@@ -1,0 +1,263 @@
+"""Runs trained together are the runs trained alone; and both are a plain training loop."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import mgnni.train.training as training_module
+from mgnni.layers.dropout import Dropout
+from mgnni.train.learner import build_model, prepared
+from mgnni.train.one_graph import NodeLearner
+from mgnni.train.streams import INITIAL, Run, at_step, dropout_keys
+from mgnni.train.together import Together
+from train.cases import (
+    EXACT,
+    assert_same_bits,
+    by_run,
+    config,
+    losses,
+    node_task,
+    runs,
+    trained,
+    training,
+)
+
+FOUR = runs(2, 2)
+
+
+def masks(together: Together, shape=(6, 7)) -> torch.Tensor:
+    return together(torch.ones(shape))
+
+
+def dropouts() -> nn.Module:
+    return nn.Sequential(Dropout(0.4), nn.Linear(7, 7, bias=False), Dropout(0.3))
+
+
+def identity(module: nn.Module) -> nn.Module:
+    nn.init.eye_(module[1].weight)
+    return module
+
+
+def test_initial_weights_are_those_of_a_run_alone():
+    chosen, task = config(batch_norm=True), node_task()
+
+    def build() -> nn.Module:
+        return build_model(chosen, task.num_features, 3, "node")
+
+    together = Together(build, FOUR).snapshot()
+    for place, run in enumerate(FOUR):
+        alone = Together(build, [run]).snapshot()
+        torch.random.default_generator.manual_seed(run.number(INITIAL))
+        drawn = build().state_dict()
+        for name, value in together.items():
+            assert torch.equal(value[place], alone[name][0])
+            assert torch.equal(value[place], drawn[name])
+
+
+def test_masks_are_those_of_a_run_alone_at_every_step_and_after_others_left():
+    together = Together(lambda: identity(dropouts()), FOUR)
+    alone = [Together(lambda: identity(dropouts()), [run]) for run in FOUR]
+    seen = []
+    for step in range(4):
+        every = masks(together)
+        for place, one in enumerate(alone):
+            assert torch.equal(every[place], masks(one)[0])
+            one.step += 1
+        together.step += 1
+        seen += list(every > 0)
+        if step == 1:
+            together.keep([1, 3])
+            alone = [alone[1], alone[3]]
+            assert together.runs == [FOUR[1], FOUR[3]]
+    distinct = {tuple(mask.flatten().tolist()) for mask in seen}
+    assert len(distinct) == len(seen) == 12  # another mask for every run and step
+
+
+def test_evaluation_has_no_masks():
+    together = Together(lambda: identity(dropouts()), FOUR).eval()
+    assert torch.equal(masks(together), torch.ones(4, 6, 7))
+    assert float((masks(together.train()) == 0).double().mean()) > 0.3
+
+
+def test_a_snapshot_is_a_copy_and_can_be_restored():
+    together = Together(lambda: nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), FOUR)
+    before = together.snapshot()
+    kept = copy.deepcopy(before)
+    together(torch.randn(5, 3))  # moves the running statistics
+    with torch.no_grad():
+        together.stacks[0].add_(1)
+    assert_same_bits(before, kept)
+    assert not torch.equal(together.snapshot()["1.running_mean"], before["1.running_mean"])
+    together.restore(before)
+    assert_same_bits(together.snapshot(), kept)
+
+
+def test_the_generator_of_the_process_is_left_alone():
+    before = torch.random.get_rng_state()
+    together = Together(lambda: identity(dropouts()), FOUR)
+    masks(together)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+CASES = {
+    "plain": {},
+    "batch norm": {"batch_norm": True},
+    "clip": {"clip": 0.05},
+    "directed": {"directed": True},
+    "sparse features": {"features": "sparse"},
+    "cosine": {"schedule": "cosine"},
+    "residual head": {"head": "residual", "head_layers": 1, "head_channels": 5},
+    "identity": {"input_map": "identity", "hidden_channels": None},
+    "several labels": {"multilabel": True},
+    "macro F1": {"metric": "macro_f1"},
+    "authors": {"batch_norm": True, "normalization": "out", "flow": "target_to_source"},
+    "stopping early": {"patience": 2, "epochs": 40, "batch_norm": True, "lr": 0.1, "seeds": 2},
+}
+OF_TASK = ("directed", "features", "multilabel", "metric")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_together_is_alone(name, device):
+    options = dict(CASES[name])
+    task = node_task(3, **{key: options.pop(key) for key in OF_TASK if key in options})
+    which = runs(3, options.pop("seeds", 1))
+    chosen = config(**EXACT, **options)
+    one, other = (
+        trained(task, chosen, which, together=together, device=device.type)
+        for together in (True, False)
+    )
+    assert (len(one.groups), len(other.groups)) == (1, len(which))
+    for run, numbers in losses(one).items():
+        torch.testing.assert_close(
+            torch.tensor(numbers), torch.tensor(losses(other)[run]), rtol=1e-8, atol=1e-10
+        )
+    for run, a in by_run(one).items():
+        b = by_run(other)[run]
+        assert (a.selected_epoch, a.epochs, a.val, a.test) == (
+            b.selected_epoch,
+            b.epochs,
+            b.val,
+            b.test,
+        )
+        for key, value in a.weights.items():
+            torch.testing.assert_close(value, b.weights[key], rtol=1e-7, atol=1e-9, msg=key)
+    if name == "stopping early":  # or nothing was left out of the group
+        assert len({one.epochs for one in one.finished}) >= 3
+
+
+def test_sparse_features_are_used_where_they_are_sparse():
+    for features, layout in (("sparse", torch.sparse_csr), ("dense", torch.strided)):
+        made = training(node_task(features=features), config(), runs())
+        made._begin(runs())
+        assert isinstance(made.learner, NodeLearner)
+        assert made.learner.inputs[0].layout is layout
+
+
+def test_single_precision_agrees_over_thirty_epochs(device):
+    task, which = node_task(3), runs(3, 2)
+    chosen = config(epochs=30, batch_norm=True)
+    one, other = (
+        trained(task, chosen, which, together=together, device=device.type)
+        for together in (True, False)
+    )
+    for run, a in by_run(one).items():
+        b = by_run(other)[run]
+        assert a.test["accuracy"] == b.test["accuracy"]
+        assert a.selected_epoch == b.selected_epoch
+
+
+def test_groups_that_fit_the_memory_give_the_same(monkeypatch):
+    task, which, chosen = node_task(5), runs(5), config(**EXACT, patience=2, epochs=20, lr=0.1)
+    whole = trained(task, chosen, which)
+    a_run = 6 * 2 * task.num_rows  # channels, scales, nodes
+    monkeypatch.setattr(training_module, "MOST_AT_ONCE", 2 * a_run + 1)
+    parts = trained(task, chosen, which)
+    assert [len(group) for group in parts.groups] == [2, 2, 1]
+    monkeypatch.setattr(training_module, "MOST_AT_ONCE", 1)  # a run at least
+    assert [len(group) for group in training(task, chosen, which).groups] == [1] * 5
+    for run, a in by_run(whole).items():
+        b = by_run(parts)[run]
+        assert (a.selected_epoch, a.epochs, a.val, a.test) == (
+            b.selected_epoch,
+            b.epochs,
+            b.val,
+            b.test,
+        )
+    steps = sum(one.epochs for one in whole.finished)
+    for made in (whole, parts):
+        assert made.certificates.backward.solves == 2 * steps  # one a scale
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"batch_norm": True, "clip": 0.05},
+        {"stopping": "loss", "schedule": "cosine"},
+        {"directed": True, "features": "sparse", "undirected": True},
+    ],
+    ids=str,
+)
+def test_a_plain_loop_finds_the_same(options):
+    options = dict(options)
+    task = node_task(2, **{key: options.pop(key) for key in OF_TASK if key in options})
+    chosen = config(**EXACT, epochs=12, lr=0.05, **options)
+    which = runs(2, 2)
+    ours = by_run(trained(task, chosen, which))
+    for run in which:
+        wanted = plain_loop(task, chosen, run)
+        found = ours[run]
+        assert found.selected_epoch == wanted["epoch"]
+        assert found.val["accuracy"] == pytest.approx(wanted["val"], abs=1e-12)
+        assert found.test["accuracy"] == pytest.approx(wanted["test"], abs=1e-12)
+        for key, value in found.weights.items():
+            torch.testing.assert_close(value, wanted["weights"][key], rtol=1e-7, atol=1e-9)
+
+
+def plain_loop(task, chosen, run: Run) -> dict:
+    """Train one model as anybody would, with the masks of this run."""
+    torch.manual_seed(run.number(INITIAL))
+    model = build_model(chosen, task.num_features, len(task.classes), "node").double()
+    layers = [part for part in model.modules() if isinstance(part, Dropout)]
+    keys = dropout_keys([run], len(layers), torch.device("cpu"))
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=chosen.lr, weight_decay=chosen.weight_decay, fused=False
+    )
+    graph = prepared(task.graphs[0], chosen)
+    x, edge_index, y = graph.x.double(), graph.edge_index, task._labels
+    train, val, test = (task.rows(run.split, part) for part in ("train", "val", "test"))
+    best = None
+    for epoch in range(1, chosen.epochs + 1):
+        model.train()
+        for place, layer in enumerate(layers):
+            layer.keyed, layer.key = True, at_step(keys, epoch - 1)[0, place]
+        if chosen.schedule == "cosine":  # PyTorch's own, in closed form
+            part = (1 + math.cos(math.pi * (epoch - 1) / chosen.epochs)) / 2
+            optimizer.param_groups[0]["lr"] = chosen.lr * part
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x, edge_index)[train], y[train]).backward()
+        if chosen.clip is not None:
+            norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm()
+            assert norm > chosen.clip  # or the test would not see it
+            for p in model.parameters():
+                p.grad *= chosen.clip / norm
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            logits = model(x, edge_index)
+        loss = functional.cross_entropy(logits[val], y[val]).item()
+        right = (logits.argmax(1) == y).double()
+        key = (-loss,) if chosen.stopping == "loss" else (right[val].mean().item(), -loss)
+        if best is None or key > best["key"]:
+            best = {
+                "key": key,
+                "epoch": epoch,
+                "val": right[val].mean().item(),
+                "test": right[test].mean().item(),
+                "weights": copy.deepcopy(model.state_dict()),
+            }
+    return best
