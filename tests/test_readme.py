@@ -1,11 +1,17 @@
-"""The README's code runs: every block after a `<!-- run -->` line, in order."""
+"""Code in the README and in docs runs: every block after a `<!-- run -->` line, in order."""
 
 import itertools
 from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [
+    page
+    for page in (README, *sorted((ROOT / "docs").glob("*.md")))
+    if "<!-- run -->" in page.read_text("utf-8")
+]
 
 
 def code_blocks(text: str) -> list[str]:
@@ -26,13 +32,18 @@ def code_blocks(text: str) -> list[str]:
     return blocks
 
 
-def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = code_blocks(README.read_text(encoding="utf-8"))
-    assert blocks, f"{README} has no block to run: write '<!-- run -->' on the line before one"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_on_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # what the code writes does not stay
-    namespace: dict[str, object] = {"__name__": "readme"}
-    for block in blocks:
-        exec(compile(block, str(README), "exec"), namespace)
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for block in code_blocks(page.read_text(encoding="utf-8")):
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+def test_the_readme_and_the_guides_have_code_that_runs() -> None:
+    assert {"README.md", "data.md", "evaluation.md", "training.md"} <= {p.name for p in PAGES}
 
 
 def test_the_quick_start_is_short() -> None:

@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any
 from mgnni.version import __version__
 
 if TYPE_CHECKING:
+    from mgnni.data.compare import compare as compare
+    from mgnni.data.registry import load_task as load_task
+    from mgnni.data.tables.options import TableOptions as TableOptions
+    from mgnni.data.tables.read import read_graphs as read_graphs
+    from mgnni.data.task import Task as Task
     from mgnni.errors import ArgumentError as ArgumentError
     from mgnni.errors import ConvergenceError as ConvergenceError
     from mgnni.errors import ConvergenceWarning as ConvergenceWarning
@@ -25,26 +30,39 @@ if TYPE_CHECKING:
     from mgnni.solve.result import SolveResult as SolveResult
     from mgnni.solve.result import SolveStats as SolveStats
     from mgnni.solve.result import Status as Status
+    from mgnni.train.config import Config as Config
+    from mgnni.train.config import ModelConfig as ModelConfig
+    from mgnni.train.fit import fit as fit
+    from mgnni.train.fitted import Fitted as Fitted
 
 # Where each public name lives. They are imported when first used, so that the command line can
 # answer --help without waiting for torch.
 _HOMES = {
     "ArgumentError": "mgnni.errors",
+    "compare": "mgnni.data.compare",
+    "Config": "mgnni.train.config",
     "ConvergenceError": "mgnni.errors",
     "ConvergenceWarning": "mgnni.errors",
     "DataError": "mgnni.errors",
+    "fit": "mgnni.train.fit",
+    "Fitted": "mgnni.train.fitted",
+    "load_task": "mgnni.data.registry",
     "MGNNI": "mgnni.models.mgnni",
     "MgnniError": "mgnni.errors",
+    "ModelConfig": "mgnni.train.config",
     "MultiscaleEquilibrium": "mgnni.layers.equilibrium",
     "NotContractiveError": "mgnni.errors",
     "Propagation": "mgnni.graph.propagation",
+    "read_graphs": "mgnni.data.tables.read",
     "ScaleAttention": "mgnni.layers.fusion",
+    "solve_equilibria": "mgnni.implicit.solve",
+    "solve_equilibrium": "mgnni.implicit.solve",
     "SolveLog": "mgnni.implicit.linear",
     "SolveResult": "mgnni.solve.result",
     "SolveStats": "mgnni.solve.result",
     "Status": "mgnni.solve.result",
-    "solve_equilibria": "mgnni.implicit.solve",
-    "solve_equilibrium": "mgnni.implicit.solve",
+    "TableOptions": "mgnni.data.tables.options",
+    "Task": "mgnni.data.task",
 }
 __all__ = [*_HOMES, "__version__"]
 

@@ -142,7 +142,6 @@ names = st.sampled_from([f.name for f in dataclasses.fields(Config)]) | st.text(
 def test_any_json_is_a_configuration_or_an_error_of_ours(data):
     try:
         found = from_dict(Config, data)
-    except ArgumentError as error:
-        assert "\n" not in str(error) or any("\n" in str(key) for key in data)
-    else:
-        assert from_dict(Config, found.to_dict()) == found
+    except ArgumentError:
+        return
+    assert from_dict(Config, found.to_dict()) == found

@@ -31,7 +31,10 @@ def test_the_loss_of_a_row_is_cross_entropy():
     logits = torch.randn(2, 5, 3, dtype=torch.float64)
     labels = torch.tensor([[0, 1, 2, 0, 1], [2, 2, 1, 0, 0]])
     wanted = torch.stack(
-        [functional.cross_entropy(a, b, reduction="none") for a, b in zip(logits, labels)]
+        [
+            functional.cross_entropy(a, b, reduction="none")
+            for a, b in zip(logits, labels, strict=True)
+        ]
     )
     torch.testing.assert_close(row_losses(logits, labels), wanted)
     by_hand = -math.log(math.exp(logits[1, 2, 1]) / sum(map(math.exp, logits[1, 2].tolist())))
@@ -125,7 +128,8 @@ def test_a_graph_is_made_undirected_only_where_asked_for():
         same = prepared(graph, Config(undirected=undirected))
         assert torch.equal(same.edge_index, edges)
     made = prepared(graph, Config(undirected=True))
-    found = dict(zip(map(tuple, made.edge_index.T.tolist()), made.edge_weight.tolist()))
+    pairs = map(tuple, made.edge_index.T.tolist())
+    found = dict(zip(pairs, made.edge_weight.tolist(), strict=True))
     # The weights of an edge listed twice, or in both directions, are one: the largest.
     assert found == {(0, 1): 1, (1, 0): 1, (1, 2): 3, (2, 1): 3, (2, 2): 4}
     assert torch.equal(graph.edge_index, edges)  # not changed itself

@@ -12,7 +12,10 @@ from train.cases import EXACT, config, graph_task, inductive_task, runs, trained
 GRAPHS = {"head": "graph", "head_layers": 1, "dropout": 0.0}
 
 
-def begun(task, chosen, run=Run(0, 0)) -> GraphLearner:
+FIRST = Run(0, 0)
+
+
+def begun(task, chosen, run=FIRST) -> GraphLearner:
     made = training(task, chosen, [run])
     made._begin([run])
     assert isinstance(made.learner, GraphLearner)

@@ -107,11 +107,7 @@ def runs_of(
 def _numbers(name: str, value: int | Sequence[int]) -> list[int]:
     """Return one whole number or several as a list of plain ones."""
     try:
-        return (
-            [operator.index(one) for one in value]
-            if isinstance(value, Iterable)
-            else [operator.index(value)]
-        )
+        return [operator.index(one) for one in (value if isinstance(value, Iterable) else [value])]
     except TypeError:
         raise ArgumentError(
             f"'{name}' must be a whole number, or several (got {value!r})"

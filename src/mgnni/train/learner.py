@@ -29,7 +29,8 @@ def build_model(config: Config, in_channels: int, out_channels: int, level: str)
     """Make the model that a configuration describes."""
     options = dict(vars(config.model))
     hidden = options.pop("hidden_channels")
-    return MGNNI(in_channels, hidden or in_channels, out_channels, level=level, **options)
+    hidden = in_channels if hidden is None else hidden
+    return MGNNI(in_channels, hidden, out_channels, level=level, **options)
 
 
 def num_parameters(config: Config, in_channels: int, out_channels: int, level: str) -> int:

@@ -16,7 +16,7 @@ PRESETS = ("paper", "authors")
 
 _SEARCHED = {"epochs": 10_000, "patience": 500, "stopping": "authors"}
 _WEBKB: dict[str, Any] = {
-    "model": {"input_map": "mlp-relu", "scales": (1, 2)},
+    "model": {"input_map": "mlp-relu", "scales": (1, 2, 3)},
     "undirected": True,
     "lr": 0.01,
     "weight_decay": 5e-4,
@@ -56,8 +56,8 @@ _COLORS: dict[str, Any] = {
 _GRAPHS = ("mutag", "ptc", "ptc-mr", "proteins", "nci1", "imdb-binary", "imdb-multi")
 
 _PAPER: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("cornell", "wisconsin", "cornell-fixed"), _WEBKB),
-    "texas": {**_WEBKB, "model": {**_WEBKB["model"], "scales": (1, 2, 3)}},
+    "wisconsin": {**_WEBKB, "model": {**_WEBKB["model"], "scales": (1, 2)}},
+    **dict.fromkeys(("cornell", "cornell-fixed", "texas"), _WEBKB),
     **dict.fromkeys(
         ("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered"), _WIKIPEDIA
     ),

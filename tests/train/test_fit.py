@@ -1,0 +1,345 @@
+import json
+import os
+import random
+
+import numpy as np
+import pytest
+import torch
+
+import mgnni.train.fit as module
+from mgnni.data.task import Task, stratified_labels
+from mgnni.errors import ArgumentError, DataError, MgnniError
+from mgnni.train.config import Config, ModelConfig
+from mgnni.train.fit import Job, fit, runs_of
+from mgnni.train.fitted import Fitted
+from mgnni.train.source import Source
+from mgnni.train.streams import Run
+from mgnni.train.training import Plan
+from train.cases import (
+    SMALL,
+    assert_same_bits,
+    config,
+    differ,
+    graph_task,
+    ignore,
+    inductive_task,
+    node_data,
+    node_task,
+    runs,
+)
+
+SHORT = {**SMALL, "epochs": 4}
+
+
+def files(path) -> set[str]:
+    return {name for name in os.listdir(path) if name != ".lock"}
+
+
+def test_a_benchmark_by_name():
+    fitted = fit(
+        "colors",
+        options={"num_chains_per_class": 3, "length": 12, "num_splits": 2, "train_fraction": 0.3},
+        split="all",
+        epochs=40,
+        lr=0.05,
+    )
+    report = fitted.report
+    assert (report["dataset"], report["command"], report["data"]["nodes"]) == (
+        "colors",
+        "train",
+        72,
+    )
+    assert report["config"]["model"]["scales"] == (1, 4, 8)  # those of its preset
+    assert report["config"]["epochs"] == 40
+    assert report["score"]["mean"] > 0.6
+    assert fitted.schema is None
+    assert [(run.split, run.seed) for run in fitted.runs] == [(0, 0), (1, 0)]
+
+
+def test_a_pyg_graph():
+    data, y = node_data()
+    data.y = y
+    fitted = fit(data, num_splits=2, split=1, seed=(3, 5), **SHORT)
+    assert fitted.runs == (Run(1, 3), Run(1, 5))
+    assert fitted.classes == ("0", "1", "2")
+    assert any("drawn at random" in note for note in fitted.report["data"]["notes"])
+    assert fitted.predict().shape == (40,)
+
+
+@pytest.mark.parametrize("task", [graph_task(), inductive_task()], ids=["graphs", "inductive"])
+def test_many_graphs(task):
+    fitted = fit(task, split="all", **SHORT)
+    assert fitted.report["score"]["n"] == len(task.splits)
+    assert fitted.predict().size(0) == task.num_rows
+    assert fitted.level == task.level
+
+
+def test_presets_configurations_and_changes():
+    base = node_task(1)
+    task = Task("texas", base.graphs, stratified_labels(base), base.splits, "abc")
+    one = fit(task, epochs=1, hidden_channels=4).config
+    assert (one.model.input_map, one.model.scales, one.epochs) == ("mlp-relu", (1, 2, 3), 1)
+    other = fit(task, preset="authors", epochs=1).config
+    assert (other.model.input_map, other.lr) == ("identity", 0.5)
+    own = Config(ModelConfig(hidden_channels=3), epochs=2)
+    assert fit(task, config=own).config == own
+    assert fit(task, config=own, gamma=0.5).config.model.gamma == 0.5
+
+
+def test_the_same_again_is_the_same_to_the_last_bit():
+    one, other = (fit(node_task(2), split="all", **SHORT) for _ in range(2))
+    for a, b in zip(one.weights, other.weights, strict=True):
+        assert_same_bits(a, b)
+    a, b = one.report, other.report
+    assert a.pop("seconds") > 0
+    assert b.pop("seconds") > 0
+    assert a == b
+
+
+def test_seeds_and_splits_have_weights_of_their_own():
+    found = fit(node_task(2), split="all", seed=(0, 1), **SHORT).weights
+    assert all(differ(a, b) for a in found for b in found if a is not b)
+
+
+def test_no_generator_of_the_process_is_touched():
+    torch.manual_seed(5)
+    np.random.seed(5)  # noqa: NPY002 (the old one is what others use)
+    random.seed(5)
+    states = torch.random.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
+    for task in (node_task(1), graph_task(splits=1)):
+        fit(task, **SHORT).predict()
+    assert torch.equal(torch.random.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+    assert np.array_equal(np.random.get_state()[1], states[2])  # noqa: NPY002
+
+
+def test_nothing_else_of_the_process_is_changed(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    for options in ({"deterministic": True}, {"precision": "64"}, {"precision": "bf16"}):
+        fit(node_task(1), **SHORT, **options)
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert (torch.get_num_threads(), torch.get_default_dtype()) == (threads, dtype)
+    assert torch.is_grad_enabled()
+    assert os.listdir(tmp_path) == []
+    assert "".join(capfd.readouterr()) == ""
+
+
+def test_determinism_on_demand():
+    seen = []
+
+    def look(epoch):
+        seen.append((torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()))
+
+    one = fit(node_task(2), split="all", deterministic=True, on_epoch=look, device="cpu", **SHORT)
+    assert set(seen) == {(True, 1)}
+    other = fit(node_task(2), split="all", deterministic=True, device="cpu", **SHORT)
+    for a, b in zip(one.weights, other.weights, strict=True):
+        assert_same_bits(a, b)
+
+
+@pytest.mark.parametrize(
+    ("split", "seed", "message"),
+    [
+        ("some", 0, r"'split' must be a number, several, or 'all' \(got 'some'\)"),
+        (2, 0, r"'split' must lie between 0 and 1 \(got 2\)"),
+        (-1, 0, r"'split' must lie between 0 and 1 \(got -1\)"),
+        ((), 0, r"'split' must hold at least one number"),
+        ((0, 0), 0, r"'split' must not repeat a number \(got \[0, 0\]\)"),
+        (0.5, 0, r"'split' must be a whole number, or several \(got 0\.5\)"),
+        ((0, 0.5), 0, r"'split' must be a whole number"),
+        (None, 0, r"'split' must be a whole number"),
+        (0, -1, r"'seed' must lie between 0 and"),
+        (0, 2**63, r"'seed' must lie between 0 and"),
+        (0, "1", r"'seed' must be a whole number"),
+        (0, [], r"'seed' must hold at least one number"),
+        (0, (1, 1), r"'seed' must not repeat"),
+    ],
+)
+def test_which_runs_are_refused(split, seed, message):
+    with pytest.raises(ArgumentError, match=message):
+        runs_of(node_task(2), split, seed)
+
+
+def test_which_runs_there_are():
+    task = node_task(3)
+    assert runs_of(task, "all", 7) == (Run(0, 7), Run(1, 7), Run(2, 7))
+    assert runs_of(task, [2, 0], range(2)) == (Run(2, 0), Run(2, 1), Run(0, 0), Run(0, 1))
+    (one,) = runs_of(task, np.int64(1), np.array([4]))
+    assert json.dumps(vars(one)) == '{"split": 1, "seed": 4}'  # plain numbers
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gama": 0.5}, "did you mean 'gamma'"),
+        ({"rule": "best"}, "'rule' must be one of"),
+        ({"preset": "mine"}, "'preset' must be one of"),
+        ({"device": "gpu"}, "'device' must be one of"),
+        ({"hidden_channels": 0}, "'hidden_channels' must be a positive int"),
+        ({"gamma": 1.5}, "gamma"),
+        ({"head": "graph"}, "'level' must be 'graph'"),
+        ({"resume": True}, "'resume' needs 'output'"),
+        ({"metric": "accurate"}, "'metric' must be one of .*did you mean 'accuracy'"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_training(options, message):
+    heard = []
+    with pytest.raises(ArgumentError, match=message):
+        fit(node_task(1), on_epoch=heard.append, **{**SHORT, **options})
+    assert not heard
+
+
+def test_a_refusal_writes_nothing(tmp_path):
+    with pytest.raises(ArgumentError):
+        fit(node_task(1), output=tmp_path / "out", gamma=1.5)
+    with pytest.raises(DataError, match="needs labelled validation rows"):
+        fit(graph_task(val=False), output=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_and_its_return(tmp_path):
+    heard = []
+    options = {"split": "all", "output": tmp_path, **SHORT}
+    one = fit(node_task(2), on_epoch=heard.append, **options)
+    assert len(heard) == 4
+    assert files(tmp_path) == {"config.json", "log.jsonl", "model.pt", "report.json"}
+    assert json.loads((tmp_path / "report.json").read_text()) == json.loads(json.dumps(one.report))
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 4
+    with pytest.raises(DataError, match="holds a training already"):
+        fit(node_task(2), **options)
+    again = fit(node_task(2), on_epoch=heard.append, resume=True, **options)
+    assert len(heard) == 4  # nothing was trained
+    assert json.loads(json.dumps(again.report)) == json.loads(json.dumps(one.report))
+    for a, b in zip(one.weights, again.weights, strict=True):
+        assert_same_bits(a, b)
+    assert torch.equal(again.predict(), one.predict())
+
+
+def job(task: Task | None = None, origin: str = "here", **options) -> Job:
+    task = task or node_task(2)
+    rule = options.pop("rule", "validation")
+    which = options.pop("which", runs(2))
+    together = options.pop("together", True)
+    plan = Plan(task, config(**{"epochs": 8, **options}), which, rule, together)
+    return Job(Source(task, None, origin), plan, "cpu", checkpoint_every=0.0)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def broken_off(path, made: Job, epoch: int) -> None:
+    """Train up to an epoch that never ends."""
+
+    def stop(heard):
+        if heard.epoch == epoch:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        made.run(path, False, stop)
+
+
+def test_what_was_broken_off_goes_on(tmp_path):
+    whole = job().run(tmp_path / "whole", False, ignore)
+    broken_off(tmp_path / "part", job(), 5)
+    assert files(tmp_path / "part") == {"config.json", "log.jsonl", "state.pt"}
+    heard = []
+    part = job().run(tmp_path / "part", True, heard.append)
+    assert heard[0].epoch in (2, 3, 4, 5)  # from the last checkpoint, not from the beginning
+    for a, b in zip(whole.weights, part.weights, strict=True):
+        assert_same_bits(a, b)
+    one, other = dict(whole.report), dict(part.report)
+    one.pop("seconds")
+    assert other.pop("seconds") > 0
+    assert one == other
+    assert (tmp_path / "whole/log.jsonl").read_text() == (tmp_path / "part/log.jsonl").read_text()
+
+
+def other_features() -> Task:
+    graph = node_task(2).graphs[0].clone()
+    graph.x[0, 0] += 1
+    return node_task(2).with_graphs([graph])
+
+
+OTHERS = {
+    "a configuration": (lambda: job(lr=0.5), r"config\.lr = 0\.01 \(asked for: 0\.5\)"),
+    "a model": (lambda: job(gamma=0.5), r"config\.model\.gamma"),
+    "data": (lambda: job(other_features()), r"data\.fingerprint"),
+    "an origin": (lambda: job(origin="there"), r"data\.origin = 'here'"),
+    "a rule": (lambda: job(rule="gin"), "rule = 'validation'"),
+    "a metric": (lambda: job(node_task(2, metric="macro_f1")), "metric = 'accuracy'"),
+    "runs": (lambda: job(which=runs(2, 2)), "runs = "),
+    "one by one": (lambda: job(together=False), "together = True"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_training_does_not_go_on_here(name, tmp_path):
+    make, what = OTHERS[name]
+    broken_off(tmp_path, job(), 3)
+    before = {file: (tmp_path / file).read_bytes() for file in files(tmp_path)}
+    with pytest.raises(DataError, match=f"holds another training, with {what}"):
+        make().run(tmp_path, True, ignore)
+    assert {file: (tmp_path / file).read_bytes() for file in files(tmp_path)} == before
+
+
+def test_other_versions_do_not_go_on_here(tmp_path, monkeypatch):
+    broken_off(tmp_path, job(), 3)
+    newer = {**module.versions(), "torch": "99.0"}
+    monkeypatch.setattr(module, "versions", lambda: newer)
+    with pytest.raises(DataError, match=r"versions\.torch = .*asked for: '99\.0'"):
+        job().run(tmp_path, True, ignore)
+
+
+def test_a_damaged_state_can_be_deleted(tmp_path):
+    broken_off(tmp_path, job(), 3)
+    state = tmp_path / "state.pt"
+    state.write_bytes(state.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"state\.pt: .*delete it to train from the beginning"):
+        job().run(tmp_path, True, ignore)
+    state.unlink()
+    assert_same_bits(
+        job().run(tmp_path, True, ignore).weights[0], job().run(None, False, ignore).weights[0]
+    )
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path):
+    def intrude(epoch):
+        with pytest.raises(DataError, match="another process is training here"):
+            job().run(tmp_path, True, ignore)
+
+    job(epochs=2).run(tmp_path, False, intrude)
+    assert "report.json" in files(tmp_path)
+
+
+def test_a_training_that_diverges_leaves_no_report(tmp_path):
+    with pytest.raises(MgnniError, match="training diverged"):
+        fit(node_task(1), output=tmp_path, lr=1e30, **SHORT)
+    assert "report.json" not in files(tmp_path)
+    with pytest.raises(DataError, match="no such file; a training that is complete"):
+        Fitted.load(tmp_path)
+
+
+def test_to_resume_what_never_began_is_to_begin(tmp_path):
+    assert (
+        fit(node_task(1), output=tmp_path / "new", resume=True, **SHORT).report["score"]["n"] == 1
+    )
+
+
+def test_seconds_add_up(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+
+    def tick(epoch):
+        clock[0] += 10.0
+        if epoch.epoch == 3:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        job().run(tmp_path, False, tick)
+    saved = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert saved["seconds"] == 10.0 * saved["epoch"]
+    clock[0] = 5000.0  # a day later, on a clock of its own
+    fitted = job().run(tmp_path, True, lambda epoch: clock.__setitem__(0, clock[0] + 10.0))
+    assert fitted.report["seconds"] == 80.0

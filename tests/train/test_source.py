@@ -1,0 +1,152 @@
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.datasets import KarateClub
+
+from mgnni.data.tables.options import TableOptions
+from mgnni.data.task import Task, stratified_labels
+from mgnni.errors import ArgumentError, DataError
+from mgnni.train.source import find_source
+from train.cases import graph_task, inductive_task, node_data, node_task
+
+SMALL = {"num_chains_per_class": 2, "length": 12}
+
+
+def labelled() -> Data:
+    data, data.y = node_data()
+    return data
+
+
+def test_a_benchmark():
+    for name in ("colors", "Colors"):
+        source = find_source(name, options=SMALL)
+        assert source.task.name == "colors"
+        assert source.task.num_rows == 48
+        assert source.schema is None
+        assert source.origin == name
+
+
+def test_another_metric_of_a_benchmark():
+    assert find_source("colors", options=SMALL, metric="macro_f1").task.metric == "macro_f1"
+    assert find_source("colors", options=SMALL).task.metric == "accuracy"
+    with pytest.raises(ArgumentError, match="'metric' must be one of"):
+        find_source("colors", options=SMALL, metric="f1")
+
+
+def test_a_task_is_taken_as_it_is():
+    task = node_task(2)
+    source = find_source(task)
+    assert source.task is task
+    assert (source.schema, source.origin) == (None, "nodes")
+    other = find_source(task, metric="macro_f1").task
+    assert (other.metric, task.metric) == ("macro_f1", "accuracy")
+    assert other.splits == task.splits
+
+
+def test_a_task_without_splits_is_given_some():
+    bare = node_task(2).with_splits([])
+    assert len(find_source(bare, num_splits=3).task.splits) == 3
+    assert bare.splits == ()
+
+
+def test_a_graph_without_splits_is_given_some():
+    source = find_source(labelled(), num_splits=3)
+    task = source.task
+    assert len(task.splits) == 3
+    assert task.notes[-1] == (
+        "no splits in the data: 3 drawn at random, stratified, 60/20/20, seed 0"
+    )
+    labels = stratified_labels(task)
+    for split in task.splits:
+        assert [part.numel() for part in (split.train, split.val, split.test)] == [24, 8, 8]
+        for part in (split.train, split.val, split.test):
+            share = torch.bincount(labels[part], minlength=3) / part.numel()
+            every = torch.bincount(labels, minlength=3) / 40
+            assert bool(((share - every).abs() <= 1 / part.numel()).all())
+    assert source.schema is not None
+    again = find_source(labelled(), num_splits=3).task
+    for one, other in zip(task.splits, again.splits, strict=True):
+        assert torch.equal(one.train, other.train)
+    other = find_source(labelled(), num_splits=3, split_seed=1).task
+    assert not torch.equal(task.splits[0].train, other.splits[0].train)
+
+
+def test_splits_of_the_data_are_kept():
+    data = labelled()
+    data.train_mask = torch.arange(40) < 20
+    data.val_mask = (torch.arange(40) >= 20) & (torch.arange(40) < 30)
+    data.test_mask = torch.arange(40) >= 30
+    (split,) = find_source(data, num_splits=7).task.splits
+    assert split.train.tolist() == list(range(20))
+
+
+def test_many_graphs_are_dealt_out_whole():
+    for task in (graph_task(), inductive_task(), inductive_task(multilabel=False)):
+        found = find_source(task.with_splits([])).task
+        (split,) = found.splits
+        units = torch.cat([split.train, split.val, split.test])
+        assert units.unique().numel() == units.numel()
+        assert int(units.max()) < len(task.graphs)
+
+
+def test_a_dataset_of_one_graph_is_a_graph():
+    task = find_source(KarateClub()).task
+    assert (task.unit, task.num_rows, len(task.classes)) == ("node", 34, 4)
+
+
+def test_a_file(tmp_path, monkeypatch):
+    torch.save(labelled().to_dict(), tmp_path / "graph.pt")
+    monkeypatch.chdir(tmp_path)
+    for path in ("graph.pt", "./graph.pt", Path("graph.pt")):
+        source = find_source(path)
+        assert source.task.num_rows == 40
+        assert source.origin == str(tmp_path.resolve() / "graph.pt")
+
+
+def test_a_path_is_no_benchmark(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in (Path("colors"), Path("./colors"), "./colors"):
+        with pytest.raises(DataError, match="is neither a benchmark nor a path"):
+            find_source(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        ("cornel", {}, "'cornel' is neither a benchmark nor a path; benchmarks: cornell"),
+        ("colors", {"options": {"lenght": 3}}, "did you mean 'length'"),
+        (
+            "colors",
+            {"tables": TableOptions(label="y")},
+            r"columns are for data in files \(got label",
+        ),
+        (
+            "./x",
+            {"options": {"length": 3}},
+            r"'options' are those of a benchmark \(got \['length'\]",
+        ),
+        (None, {}, r"'data' must be a benchmark's name.*got NoneType"),
+        (3, {}, "got int"),
+        ([], {}, "."),
+    ],
+)
+def test_what_is_no_data_is_refused(data, options, message):
+    with pytest.raises((ArgumentError, DataError), match=message):
+        find_source(data, **options)
+
+
+def test_options_that_would_have_no_effect_are_refused():
+    for data in (node_task(), labelled(), [labelled()]):
+        with pytest.raises(ArgumentError, match="'options' are those of a benchmark"):
+            find_source(data, options={"length": 3})
+    with pytest.raises(ArgumentError, match="columns are for data in files"):
+        find_source(node_task(), tables=TableOptions(label="y"))
+    assert isinstance(find_source(node_task(), tables=TableOptions()).task, Task)
+
+
+def test_data_without_labels_cannot_be_learnt():
+    data, _ = node_data()
+    with pytest.raises(DataError, match="labels"):
+        find_source(data)
