@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mgnni.errors import ConvergenceError as ConvergenceError
     from mgnni.errors import ConvergenceWarning as ConvergenceWarning
     from mgnni.errors import DataError as DataError
+    from mgnni.errors import DivergenceError as DivergenceError
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.graph.propagation import Propagation as Propagation
@@ -44,6 +45,7 @@ _HOMES = {
     "ConvergenceError": "mgnni.errors",
     "ConvergenceWarning": "mgnni.errors",
     "DataError": "mgnni.errors",
+    "DivergenceError": "mgnni.errors",
     "fit": "mgnni.train.fit",
     "Fitted": "mgnni.train.fitted",
     "load_task": "mgnni.data.registry",

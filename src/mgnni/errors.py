@@ -26,6 +26,10 @@ class ConvergenceError(MgnniError, RuntimeError):
     """A solve stopped before its measured residual reached the tolerance."""
 
 
+class DivergenceError(MgnniError, RuntimeError):
+    """A training left the numbers it can compute with."""
+
+
 class ConvergenceWarning(UserWarning):
     """A solve missed its tolerance and the caller chose ``on_failure="warn"``."""
 

@@ -171,12 +171,15 @@ def test_evaluate_measures_logits_that_carry_gradients():
 
 
 def test_a_metric_that_is_undefined_is_an_error_and_not_a_missing_key():
-    labels = torch.tensor([0, 1, 0, 0, 0, 1])
+    labels = torch.tensor([0, 0, 0, 1, 0, 1])
     split = split_of([0, 1], [2, 3], [4, 5])
     task = Task("two", [graph(6)], labels, [split], "ab", metric="roc_auc")
     assert task.evaluate(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), 0, "test")["roc_auc"] == 1.0
+    with pytest.raises(DataError, match="two, split 0: roc_auc is undefined on the train part"):
+        task.evaluate(torch.zeros(2, 2), 0, "train")
+    # Where it will be needed, that is said before a training and not after it.
     with pytest.raises(DataError, match="two, split 0: roc_auc is undefined on the val part"):
-        task.evaluate(torch.zeros(2, 2), 0, "val")
+        Task("two", [graph(6)], labels, [split_of([2, 3], [0, 1], [4, 5])], "ab", metric="roc_auc")
     with pytest.raises(ArgumentError, match=r"roc_auc needs .* two classes \(got 3 classes\)"):
         node_task(metric="roc_auc")
     with pytest.raises(ArgumentError, match="did you mean 'accuracy'"):

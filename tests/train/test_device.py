@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgnni.errors import ArgumentError
-from mgnni.train.device import determinism_restored, make_fabric
+from mgnni.train.device import determinism_restored, make_fabric, one_thread
 
 
 def test_the_device_and_the_precision_asked_for():
@@ -56,6 +56,18 @@ def test_determinism_is_taken_back(before):
         assert torch.is_deterministic_algorithms_warn_only_enabled()
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_one_thread_is_for_a_while(wanted):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with one_thread(wanted):
+            assert torch.get_num_threads() == (1 if wanted else 3)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_determinism_is_taken_back_after_an_error():

@@ -294,7 +294,7 @@ def test_data_that_do_not_fit_are_refused(nodes, graphs):
     data = masked()
     with pytest.raises(DataError, match=r"feature|column"):
         nodes.predict(Data(x=data.x[:, :3], edge_index=data.edge_index))
-    with pytest.raises(DataError, match=r"trained on 4 features \(got a graph with 5\)"):
+    with pytest.raises(DataError, match=r"graph 0 \(from 0\): must have 4 features.*got 5"):
         graphs.explain([Data(x=data.x, edge_index=data.edge_index)])
     with pytest.raises(ArgumentError, match=r"'data' must be a path.*got int"):
         nodes.predict(3)

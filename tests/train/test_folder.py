@@ -192,6 +192,24 @@ def test_a_finished_training(tmp_path):
         folder.report()
 
 
+def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    made, folder = begun(tmp_path)
+    with folder:
+        folder.open(HEADER, False)
+        folder.save(made, 1.0)
+        before = (tmp_path / "state.pt").read_bytes()
+
+        def full(descriptor: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        folder._next = 0.0
+        with pytest.raises(OSError, match="No space left"):
+            folder.save(made, 2.0)
+    assert (tmp_path / "state.pt").read_bytes() == before
+    assert files(tmp_path) == {"config.json", "state.pt", "log.jsonl"}
+
+
 def test_the_report_is_the_last_word(tmp_path, monkeypatch):
     made, folder = begun(tmp_path)
     written = []

@@ -6,10 +6,11 @@ from torch.nn import functional
 from torch_geometric.data import Data
 
 from mgnni import MGNNI
-from mgnni.errors import ArgumentError, MgnniError
+from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train.config import Config, ModelConfig
 from mgnni.train.learner import (
     build_model,
+    check_graphs,
     learner_for,
     num_parameters,
     prepared,
@@ -136,6 +137,25 @@ def test_a_graph_is_made_undirected_only_where_asked_for():
     bare = prepared(Data(edge_index=edges, num_nodes=4), Config(undirected=True))
     assert bare.edge_weight is None
     assert bare.edge_index.size(1) == 5
+
+
+def test_graphs_that_make_no_batch_are_refused():
+    task = graph_task()
+    for change, message in (
+        ({"x": torch.ones(4, 7)}, r"graph 3 \(from 0\): must have 4 features.*got 7"),
+        (
+            {"x": torch.ones(0, 4)},
+            r"graph 3 \(from 0\): must have nodes \(got none\); leave it out",
+        ),
+        ({"edge_weight": torch.ones(12)}, r"graph 3 \(from 0\): must have an edge_weight if"),
+    ):
+        graphs = [graph.clone() for graph in task.graphs]
+        for key, value in change.items():
+            graphs[3][key] = value
+        graphs[3].num_nodes = graphs[3].x.size(0)
+        with pytest.raises(DataError, match=message):
+            training(task.with_graphs(graphs), config(), runs())
+    check_graphs(task.graphs, 4)
 
 
 def test_which_learner_a_task_has():

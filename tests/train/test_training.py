@@ -231,6 +231,15 @@ def test_the_weights_are_those_of_the_selected_epoch():
     assert (long.val, long.test) == (short.val, short.test)
 
 
+def test_the_size_of_a_run():
+    made = training(node_task(1), config(hidden_channels=7, scales=(1, 2, 5)), runs())
+    assert made.plan.size == 40 * 7 * 3
+    as_wide_as_features = config(hidden_channels=None, input_map="identity")
+    assert training(node_task(1), as_wide_as_features, runs()).plan.size == 40 * 5 * 2
+    graphs = training(graph_task(20), config(batch_size=5), runs())  # 100 nodes in 20 graphs
+    assert graphs.plan.size == 25 * 6 * 2
+
+
 def test_one_epoch_is_a_training():
     (one,) = trained(node_task(1), config(epochs=1, patience=1), runs()).finished
     assert (one.epochs, one.selected_epoch) == (1, 1)
@@ -239,7 +248,7 @@ def test_one_epoch_is_a_training():
 RESUMED = {
     "stopping early": (lambda: node_task(2), {"batch_norm": True, "patience": 2, "lr": 0.1}, 2),
     "cosine": (lambda: node_task(2, features="sparse"), {"schedule": "cosine", "clip": 0.1}, 1),
-    "groups": (lambda: node_task(2), {"together": False}, 1),
+    "groups": (lambda: node_task(2), {"together": False, "epochs": 4}, 1),
     "graphs": (graph_task, {"batch_size": 4, "head": "graph", "epochs": 4}, 1),
     "fixed batches": (inductive_task, {"batch_size": 2, "shuffle": False, "epochs": 4}, 2),
 }
@@ -279,17 +288,14 @@ def test_from_every_epoch_it_goes_on_as_if_nothing_had_been(name, rule):
 def test_a_seed_and_a_split_change_what_they_should():
     task = node_task(2)
 
-    def weights(run, **options):
-        return trained(task, config(**options), [run]).finished[0].weights
+    def weights(run):
+        return trained(task, config(epochs=4), [run]).finished[0].weights
 
     first = weights(Run(0, 0))
     torch.manual_seed(99)
     assert_same_bits(first, weights(Run(0, 0)))
     assert differ(first, weights(Run(0, 1)))
     assert differ(first, weights(Run(1, 0)))
-    # Not only the initial weights: with these the same, dropout alone differs.
-    still = {"lr": 0.0, "weight_decay": 0.0}
-    assert differ(weights(Run(0, 0), **still), weights(Run(0, 1), **still))
 
 
 @pytest.mark.parametrize("rule", ["validation", "gin"])

@@ -77,6 +77,18 @@ class Task:
                 raise DataError(
                     f"{name}, split {index}: no row of the training part has a label; label some"
                 )
+            if self.metric == "roc_auc":
+                self._check_both_classes(index)
+
+    def _check_both_classes(self, split: int) -> None:
+        """Say before a training, and not after it, that its metric will be undefined."""
+        for part in ("val", "test"):
+            seen = self._labels[self.rows(split, part)].unique().numel()
+            if seen == 1:
+                raise DataError(
+                    f"{self.name}, split {split}: roc_auc is undefined on the {part} part, which "
+                    "has one class; choose another metric or split"
+                )
 
     @property
     def num_features(self) -> int:
@@ -153,6 +165,10 @@ class Task:
         task = self._changed(graphs=graphs)
         task.test_evaluations = self.test_evaluations
         return task
+
+    def with_metric(self, metric: str) -> Task:
+        """Return the same task, judged by another metric."""
+        return self._changed(metric=metric)
 
     def _changed(self, **changes: Any) -> Task:
         arguments: dict[str, Any] = {

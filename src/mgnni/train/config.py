@@ -29,35 +29,35 @@ class ModelConfig:
     gamma: float = 0.8
     """Contraction factor, at least 0 and below 1."""
     input_map: str = "mlp"
-    """mlp, mlp-relu, or identity."""
+    """What the features go through first: a perceptron, one with a ReLU at its end, or nothing."""
     input_widths: tuple[int, ...] | None = None
     """Hidden widths of the perceptron; none: one layer as wide as the equilibria."""
     dropout: float = 0.5
     """Probability, in the input map and the head."""
     fusion: str = "attention"
-    """attention over scales, or their mean."""
+    """How a node weighs its scales: by attention, or all alike."""
     attention_channels: int = 16
     """Width of the attention."""
     batch_norm: bool = False
     """Normalise the fused states, before a linear head."""
     head: str = "linear"
-    """linear, residual, or graph."""
+    """What makes classes of states; graph is for whole graphs, residual a deep one."""
     head_channels: int | None = None
-    """Width of the residual head."""
+    """Width of the residual head; none: as wide as the equilibria."""
     head_layers: int = 3
     """Hidden layers of the residual and the graph head."""
     normalization: str = "auto"
-    """auto, sym, dir, out, row, or none."""
+    """How the graph is normalised; auto: sym if it is undirected, else dir."""
     self_loops: bool = True
     """Add a self-loop to every node."""
     flow: str = "source_to_target"
-    """source_to_target, or target_to_source: which way messages go along an edge."""
+    """Which way messages go along an edge."""
     solver: str = "auto"
-    """How the equations are solved."""
+    """How the equations are solved; auto: by what is proven of the graph."""
     tol: float = 1e-6
     """Relative residual to be reached in every graph, forward and backward."""
     memory: str = "fast"
-    """fast, or low."""
+    """Keep propagated states for the backward pass, or compute them again."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Config:
     weight_decay: float = 5e-4
     """L2 penalty, as Adam adds it to the gradient."""
     schedule: str = "constant"
-    """constant, or cosine, which comes down to zero after the last epoch."""
+    """Of the learning rate; cosine comes down to zero after the last epoch."""
     clip: float | None = None
     """Largest norm of the gradient of a run; none: no limit."""
     epochs: int = 1000
@@ -80,13 +80,13 @@ class Config:
     patience: int | None = 100
     """Epochs without improvement on validation before a run stops; none: never."""
     stopping: str = "metric"
-    """What improvement is: metric (ties by loss), loss, or authors (the authors' rule)."""
+    """What improvement is: of the metric (ties by loss), of the loss, or by the authors' rule."""
     batch_size: int = 128
     """Graphs in a batch, where there are many graphs."""
     shuffle: bool = True
-    """Draw the batches anew in every epoch, or once."""
+    """Draw the batches anew in every epoch, not once."""
     precision: str = "32"
-    """32, 64, or bf16: mixed, outside of the equilibrium equations."""
+    """Bits of a number; bf16 is mixed, outside of the equilibrium equations."""
 
     def __post_init__(self) -> None:
         check_choice("stopping", self.stopping, STOPPING)

@@ -62,8 +62,8 @@ def fit(
         num_splits: splits to draw if the data have none.
         together: train all runs on one graph as one batched model; the results are the same.
         device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
-        deterministic: the same bits every time, whether runs are trained together or not: one
-            thread on a CPU, and on an accelerator no operation that may differ.
+        deterministic: the same bits every time: one thread on a CPU, and on an accelerator no
+            operation that may differ.
         output: folder to keep the training in; by default nothing is written.
         resume: go on with the training in that folder.
         on_epoch: called after every epoch.

@@ -21,7 +21,7 @@ from mgnni.files import whole_file
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.config import Config, from_dict
 from mgnni.train.folder import load_checkpoint
-from mgnni.train.learner import build_model, prepared
+from mgnni.train.learner import build_model, check_graphs, prepared
 from mgnni.train.streams import Run
 from mgnni.train.versions import versions
 
@@ -122,13 +122,13 @@ class Fitted:
         """
         if not graphs:
             raise ArgumentError("'data' must hold at least one graph (got none)")
+        check_graphs(graphs, self.num_features)
         model = self.model(run)
         dtype = next(model.parameters()).dtype
         probabilities, attentions = [], []
         size = len(graphs) if len(graphs) == 1 else self.config.batch_size
         for start in range(0, len(graphs), size):
             some = [prepared(graph, self.config) for graph in graphs[start : start + size]]
-            _check_width(some, self.num_features)
             batch = Batch.from_data_list([_inputs(graph) for graph in some])
             several = batch.batch if len(graphs) > 1 or self.level == "graph" else None
             logits, weight = model(
@@ -220,12 +220,3 @@ def _inputs(graph: Data) -> Data:
     if graph.edge_weight is not None:
         kept["edge_weight"] = graph.edge_weight
     return Data(**kept, num_nodes=graph.num_nodes)
-
-
-def _check_width(graphs: Sequence[Data], width: int) -> None:
-    for graph in graphs:
-        if graph.num_features != width:
-            raise DataError(
-                f"the model was trained on {width} features (got a graph with "
-                f"{graph.num_features}); give a graph with the same features"
-            )

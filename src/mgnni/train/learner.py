@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from mgnni.data.task import Task
-from mgnni.errors import MgnniError
+from mgnni.errors import DataError, DivergenceError
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
@@ -48,6 +48,21 @@ def prepared(graph: Data, config: Config) -> Data:
             graph.edge_index, graph.edge_weight, num_nodes=graph.num_nodes, reduce="max"
         )
     return graph
+
+
+def check_graphs(graphs: Sequence[Data], width: int) -> None:
+    """Refuse graphs that do not make a batch for a model of features of this width."""
+    weighted = graphs[0].edge_weight is not None
+    for index, graph in enumerate(graphs):
+        if graph.num_features != width:
+            problem = f"must have {width} features, as those trained on (got {graph.num_features})"
+        elif graph.num_nodes == 0:
+            problem = "must have nodes (got none); leave it out"
+        elif (graph.edge_weight is not None) != weighted:
+            problem = "must have an edge_weight if graph 0 has, and none else; complete them"
+        else:
+            continue
+        raise DataError(f"graph {index} (from 0): {problem}")
 
 
 class Learner:
@@ -154,7 +169,7 @@ class Learner:
                 losses += stack.detach().flatten(1).square().sum(1).tolist()
         for place, run in enumerate(self.runs):
             if not all(math.isfinite(loss) for loss in losses[place::count]):
-                raise MgnniError(
+                raise DivergenceError(
                     f"training diverged: {what} of split {run.split}, seed {run.seed} overflowed "
                     f"in epoch {epoch}; lower lr (got {self.config.lr:g}), or limit the gradient "
                     "by clip"

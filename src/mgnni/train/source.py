@@ -100,7 +100,7 @@ def _read(name: str, tables: TableOptions | None) -> GraphFile:
 
 def _measured_by(task: Task, metric: str | None) -> Task:
     """Have another metric count, if one is asked for."""
-    return task if metric in (None, task.metric) else task._changed(metric=metric)
+    return task if metric is None else task.with_metric(metric)
 
 
 def _dealt(task: Task, num_splits: int, seed: int) -> Task:

@@ -13,7 +13,7 @@ from mgnni.data.task import Task
 from mgnni.errors import ArgumentError, ConvergenceError, DataError
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
-from mgnni.train.learner import Learner, learner_for
+from mgnni.train.learner import Learner, check_graphs, learner_for
 from mgnni.train.select import Selector
 from mgnni.train.streams import Run
 
@@ -61,6 +61,7 @@ class Plan:
     def check(self) -> Rule:
         """Refuse a plan that cannot be carried out; return its rule."""
         rule = get_rule(self.rule)
+        check_graphs(self.task.graphs, self.task.num_features)
         for split in sorted({run.split for run in self.runs}):
             where = f"{self.task.name}, split {split}"
             if self.task.rows(split, "test").numel() == 0:
