@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import sys
 import traceback
@@ -18,19 +19,23 @@ from mgnni.cli.errors import (
     INTERRUPTED,
     UsageError,
     advice,
+    as_options,
     one_line,
     trouble,
 )
+from mgnni.cli.help import described
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
 from mgnni.cli.train import Train
-from mgnni.errors import ArgumentError, DataError
+from mgnni.errors import ArgumentError, MgnniError
 
 DESCRIPTION = """Implicit graph neural networks for PyTorch Geometric.
 
-Example: mgnni quickstart
-
 Every command has a --help of its own; mgnni --version prints the version.
+
+Example: mgnni quickstart
+Example: mgnni train texas
+Example: mgnni predict runs/texas texas
 """
 
 
@@ -69,16 +74,25 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         command = parse(args)
         command.run()
+        sys.stdout.flush()
     except SystemExit as stop:  # --help, or arguments that tyro has complained about
         status = stop.code if isinstance(stop.code, int) else DONE
         return status if args else BAD_USAGE  # without arguments it shows the help
-    except KeyboardInterrupt:
-        sys.stderr.write(f"{name}: interrupted\n")
+    except KeyboardInterrupt as stop:
+        sys.stderr.write(f"{name}: interrupted{f'; {stop}' if str(stop) else ''}\n")
         return INTERRUPTED
-    except (UsageError, ArgumentError, DataError) as error:
+    except ArgumentError as error:
+        spoken: dict[str, str] = getattr(COMMANDS.get(args[0]), "spoken", dict)()
+        return _fail(name, as_options(one_line(error), spoken), BAD_USAGE, debug)
+    except UsageError as error:
         return _fail(name, one_line(error), BAD_USAGE, debug)
+    except MgnniError as error:  # data that cannot be used, a training that diverged
+        return _fail(name, one_line(error), FAILED, debug)
     except ImportError as error:
         return _fail(name, advice(error) or one_line(error), FAILED, debug)
+    except BrokenPipeError:  # who reads it, head say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
     except OSError as error:
         return _fail(name, trouble(error), FAILED, debug)
     except Exception as error:  # a user's one line; --debug has the rest
@@ -93,20 +107,27 @@ def parse(args: list[str]) -> Command:
 
     heard = io.StringIO()
     known = bool(args) and args[0] in COMMANDS
+    helped = not args or bool({"-h", "--help"} & set(args))
     try:
         with contextlib.redirect_stderr(heard):
             if known:
                 chosen = COMMANDS[args[0]]
+                # Where defaults depend on the data, a switch must not turn round with them.
+                varied = hasattr(chosen, "default")
                 command: Command = tyro.cli(
                     chosen,
-                    default=chosen.default(args[1:]) if hasattr(chosen, "default") else None,
+                    default=chosen.default(args[1:]) if varied else None,
                     prog=f"mgnni {args[0]}",
-                    args=args[1:],
-                    config=(tyro.conf.FlagCreatePairsOff,),
+                    description=described(chosen.__doc__),
+                    # Alone, as tyro does not show what has been given before it.
+                    args=["--help"] if helped else args[1:],
+                    config=() if varied else (tyro.conf.FlagCreatePairsOff,),
                 )
             else:
                 command = _all_commands().cli(
-                    prog="mgnni", description=DESCRIPTION, args=args or ["--help"]
+                    prog="mgnni",
+                    description=described(DESCRIPTION),
+                    args=["--help"] if helped else args,
                 )
     except SystemExit as stop:
         if stop.code in (None, DONE):
@@ -143,6 +164,8 @@ def complaint(box: str) -> str:
             parts[-1].append(row)
     message, *rest = parts if plain.startswith("╭") else parts[1:] or parts
     said = " ".join(message).rstrip(".")
+    said = re.sub(r"^Error parsing (--\S+): ", r"\1 ", said)
+    said = re.sub(r"^Missing from mgnni \w+: ([A-Z]+) .*", r"\1 is missing", said)
     for first, *others in filter(None, rest):
         if first.startswith("Perhaps you meant") and others:
             said += f"; perhaps you meant {others[0].split()[0]}"

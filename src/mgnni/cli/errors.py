@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import re
+from collections.abc import Mapping
 
 from mgnni.errors import MgnniError
 
@@ -19,6 +21,10 @@ EXTRA = (
 
 class UsageError(MgnniError):
     """The command was called with what it cannot work with; nothing has been done yet."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user stopped the command; the message says what there is to know about that."""
 
 
 def advice(error: ImportError) -> str | None:
@@ -38,11 +44,27 @@ def one_line(error: BaseException) -> str:
     return f"{kind}: {text}" if text else kind
 
 
+def as_options(text: str, spoken: Mapping[str, str]) -> str:
+    """Write an error of the library with the options of the command line.
+
+    Args:
+        text: begins with the name of an argument in quotes, and may go on about others as
+            ``name='value'``.
+        spoken: the option for each name.
+    """
+    text = re.sub(r"^'(\w+)'", lambda found: spoken.get(found[1], found[0]), text)
+
+    def said(found: re.Match[str]) -> str:
+        return f"{spoken[found[1]]} {found[3]}" if found[1] in spoken else found[0]
+
+    return re.sub(r"\b(\w+)=('?)([\w.-]+)\2", said, text)
+
+
 def trouble(error: OSError) -> str:
     """Say what the system refused, and what may help."""
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     where = f"{error.filename}: " if error.filename else ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         remedy = "free some space, then repeat the command with --resume, or choose another disk"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         remedy = "choose another place, or get the right to it"

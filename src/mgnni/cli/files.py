@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from mgnni.cli.errors import UsageError
@@ -22,3 +25,40 @@ def writable_folder(path: Path) -> Path:
             "choose another with --output FOLDER"
         ) from error
     return path
+
+
+@contextlib.contextmanager
+def folder_for(path: Path, worth: float) -> Iterator[None]:
+    """Make a folder to train in; if that fails early, the disk is left as it was.
+
+    Args:
+        path: the folder.
+        worth: seconds of training after which its log and its checkpoint are worth keeping.
+    """
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    before = set(path.iterdir()) if path.is_dir() else set()
+    start = time.monotonic()
+    try:
+        writable_folder(path)
+        yield
+    except Exception:
+        early = time.monotonic() - start < worth
+        if early or not (path / "state.pt").exists():
+            _undo(path, before, missing)
+        raise
+
+
+def _undo(path: Path, before: set[Path], missing: list[Path]) -> None:
+    """Remove what was not there before, unless another process has come to work there."""
+    from filelock import FileLock, Timeout
+
+    from mgnni.train.folder import FILES
+
+    lock = path / ".lock"
+    with contextlib.suppress(OSError, Timeout):
+        if lock.exists():
+            with FileLock(lock, timeout=0):
+                for file in {path / name for name in (*FILES, lock.name)} - before:
+                    file.unlink(missing_ok=True)
+        for place in missing:
+            place.rmdir()

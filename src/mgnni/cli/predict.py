@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from mgnni.cli.benchmarks import benchmark_named, benchmark_options, check_exists
 from mgnni.cli.errors import UsageError
-from mgnni.data.catalog import ENTRIES
 
 if TYPE_CHECKING:
-    PathName = Path
-    DataName = str
+    Flag = bool
+    Model = Path
+    Graph = str
+    Output = Path
+    Number = int | None
+    Pairs = tuple[str, ...]
 else:
-    try:
+    with contextlib.suppress(ImportError):  # `main` says so, when a command is called
         from tyro.conf import Positional, arg
 
-        PathName = Annotated[Positional[Path], arg(metavar="MODEL")]
-        DataName = Annotated[Positional[str], arg(metavar="GRAPH")]
-    except ImportError:  # `main` says so, when a command is called
-        PathName, DataName = Path, str
+        from mgnni.cli.options import Flag, option
+
+        Model = Annotated[Positional[Path], arg(metavar="MODEL")]
+        Graph = Annotated[Positional[str], arg(metavar="GRAPH")]
+        Output = option(Path, shown="FILE")
+        Number = option(int | None, unset="the one best on validation")
+        Pairs = option(tuple[str, ...], shown="NAME=VALUE ...", unset="those of the benchmark")
+
+MOST_SHOWN = 20  # classes, on a terminal
 
 
 @dataclass(frozen=True)
@@ -29,41 +39,46 @@ class Predict:
     """Predict with a trained model.
 
     MODEL is the folder of a training, or its model.pt. GRAPH is what mgnni train takes: files
-    are read as those of the training were, labels are not needed. Writes one row for each node,
-    or graph, in the order of the file: id, prediction, probability of each class, and how much
-    each scale counted.
+    are read as those of the training were, and labels are not needed. You get a table with one
+    row for each node, or graph, in the order of the file: id, prediction, the probability of each
+    class, and how much each scale counted.
 
     Example: mgnni predict runs/topics new-graph/ --output topics.csv
+    Example: mgnni predict runs/texas texas --run-number 3
     """
 
-    model: PathName
+    model: Model
     """Folder of a training, or a model file."""
-    graph: DataName
+    graph: Graph
     """Benchmark, folder or file."""
-    output: Path = Path("predictions.csv")
-    """Table to write: .csv or .parquet."""
-    run_number: int | None = None
-    """Which of the runs predicts, from 0; none: the one best on validation."""
-    overwrite: bool = False
+    output: Output = Path("predictions.csv")
+    """Table to write, .csv or .parquet."""
+    overwrite: Flag = False
     """Replace a table of that name."""
-    json: bool = False
+    run_number: Number = None
+    """Which run of the training predicts, from 0."""
+    option: Pairs = ()
+    """How a benchmark is made or read, as in its training."""
+    json: Flag = False
     """Print a summary as JSON, and nothing else, to standard output."""
-    debug: bool = False
+    debug: Flag = False
     """Show the traceback of an error."""
+
+    @staticmethod
+    def spoken() -> Mapping[str, str]:
+        """Which option stands for an argument of the library."""
+        return {"run": "--run-number"}
 
     def run(self) -> None:
         """Read, predict, write."""
+        check_exists(self.graph)
+        options = benchmark_options(self.option)
         from mgnni.data.tables.predictions import check_target, write_predictions
         from mgnni.train.fitted import Fitted
 
         check_target(self.output, self.overwrite)
-        if not self.output.parent.is_dir():
-            raise UsageError(
-                f"--output must be in a folder that exists (got {str(self.output)!r}); make "
-                f"{str(self.output.parent)!r}, or choose another"
-            )
         fitted = Fitted.load(self.model)
-        graphs, ids, notes = self._graphs(fitted)
+        graphs, ids, notes = self._graphs(fitted, options)
         probability, attention = fitted.explain(graphs, self.run_number)
         write_predictions(
             self.output,
@@ -77,32 +92,37 @@ class Predict:
         )
         self._show(fitted, probability, notes)
 
-    def _graphs(self, fitted: Any) -> tuple[Any, Any, tuple[str, ...]]:
-        plain = self.graph.lower().replace("_", "-")
-        if plain in ENTRIES and fitted.schema is None:
-            from mgnni.data.registry import load_task
-
-            task = load_task(plain)
-            return task.graphs, range(task.num_rows), ()
-        file = fitted.open(self.graph)
-        if file.level != fitted.level:
+    def _graphs(self, fitted: Any, options: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
+        """Return graphs, the ids of their rows, and what to note."""
+        name = benchmark_named(self.graph)
+        if name is None or (fitted.schema is not None and Path(self.graph).exists()):
+            if options:
+                raise UsageError(f"--option is for a benchmark (got {self.graph!r}); leave it out")
+            file = fitted.open(self.graph)
+            self._check_level(fitted, file.level)
+            return file.graphs, file.ids, file.notes
+        if fitted.schema is not None:
             raise UsageError(
-                f"the model predicts one class a {fitted.level} (got data for one a {file.level}); "
-                "give data like those it was trained on"
+                f"{self.model} was trained on files, and reads others like them (got the benchmark "
+                f"{name}); give a folder or a file, ./{name} if it has that name"
             )
-        return file.graphs, file.ids, file.notes
+        from mgnni.data.registry import load_task
+
+        task = load_task(name, **options)
+        self._check_level(fitted, task.level)
+        return task.graphs, range(task.num_rows), ()
+
+    def _check_level(self, fitted: Any, level: str) -> None:
+        if level != fitted.level:
+            raise UsageError(
+                f"{self.model} predicts one class a {fitted.level} (got {self.graph}, which has "
+                f"one a {level}); give data like those it was trained on"
+            )
 
     def _show(self, fitted: Any, probability: Any, notes: tuple[str, ...]) -> None:
-        from rich.console import Console
-
-        from mgnni.train.report import to_json
-
         run = fitted.runs[fitted.best if self.run_number is None else self.run_number]
-        if fitted.multilabel:
-            counts = (probability >= 0.5).sum(0).tolist()
-        else:
-            found = Counter(probability.argmax(1).tolist())
-            counts = [found.get(index, 0) for index in range(len(fitted.classes))]
+        chosen = (probability >= 0.5) if fitted.multilabel else _one_hot(probability)
+        counts = chosen.sum(0).tolist()
         summary = {
             "command": "predict",
             "model": str(self.model),
@@ -115,15 +135,29 @@ class Predict:
             "notes": list(notes),
         }
         if self.json:
+            from mgnni.train.report import to_json
+
             sys.stdout.write(to_json(summary))
             return
-        console = Console(highlight=False)
-        console.print(
-            f"  {probability.size(0)} rows in {self.output}, by the model of split {run.split}, "
-            f"seed {run.seed}",
-            soft_wrap=True,
-        )
-        for name, count in summary["predicted"].items():
-            console.print(f"    {count:8d}  {name}", markup=False, soft_wrap=True)
+        from rich.console import Console
+
+        from mgnni.cli.train_screen import say
+
+        console = Console(highlight=False, markup=False)
+        which = f"the model of split {run.split}, seed {run.seed}"
+        if self.run_number is None and len(fitted.runs) > 1:
+            which += f", best of {len(fitted.runs)} on validation"
+        console.print(f"\n  {probability.size(0)} rows by {which}: {self.output}", soft_wrap=True)
+        most = sorted(zip(counts, fitted.classes, strict=True), key=lambda pair: -pair[0])
+        for count, name in most[:MOST_SHOWN]:
+            console.print(f"    {count:8d}  {name}", soft_wrap=True)
+        if len(most) > MOST_SHOWN:
+            console.print(f"    and {len(most) - MOST_SHOWN} classes more, none more often")
         for note in notes:
-            console.print(f"  note: {note}", markup=False, style="dim", soft_wrap=True)
+            say(console, f"note: {note}", "dim")
+
+
+def _one_hot(probability: Any) -> Any:
+    """Mark the likeliest class of each row."""
+    best = probability.argmax(1, keepdim=True)
+    return probability.new_zeros(probability.shape).scatter_(1, best, 1).bool()

@@ -2,134 +2,156 @@
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-from mgnni.cli.errors import UsageError
-from mgnni.cli.files import writable_folder
-from mgnni.data.catalog import ENTRIES
+from mgnni.cli.benchmarks import benchmark_named, benchmark_options, check_exists
+from mgnni.cli.errors import Interrupted, UsageError
+from mgnni.cli.files import folder_for
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.options import TableOptions
-from mgnni.train.config import Config, ModelConfig
+from mgnni.train.config import Config, changed
 from mgnni.train.presets import preset_for
 
-if TYPE_CHECKING:
-    DataName = str
-    FlatConfig = Config
-    FlatTables = TableOptions
-else:
-    try:
-        from tyro.conf import OmitArgPrefixes, Positional, arg
-
-        DataName = Annotated[Positional[str], arg(metavar="DATA")]
-        FlatConfig, FlatTables = OmitArgPrefixes[Config], OmitArgPrefixes[TableOptions]
-    except ImportError:  # `main` says so, when a command is called
-        DataName, FlatConfig, FlatTables = str, Config, TableOptions
+with contextlib.suppress(ImportError):  # `main` says what is missing, when a command is called
+    from mgnni.cli import train_options as options
+    from mgnni.cli.options import Flag
 
 
 @dataclass(frozen=True)
 class Train:
     """Train a model on a benchmark, or on a graph of your own.
 
-    DATA is the name of a benchmark (see mgnni datasets), a folder with nodes.csv and edges.csv
-    (and graphs.csv to classify whole graphs), or a .npz or .pt file. Trains on every split and
-    seed, shows the test score by a stated rule, and keeps model, log and report in a folder.
-    The defaults below are those of the benchmark: mgnni train texas --help.
+    DATA is the name of a benchmark (mgnni datasets lists them); a folder with nodes.csv and
+    edges.csv, and graphs.csv to classify whole graphs; or a .npz or .pt file. Every split is
+    trained with every seed. You get the test score with the rule it was chosen by, and a folder
+    with model, log and report.
 
-    Example: mgnni train texas --split all
+    Benchmarks have settings of their own: mgnni train texas --help shows them as defaults.
 
-    Example: mgnni train my-graph/ --label topic --scales 1 2 4 --output runs/topics
+    Example: mgnni train texas --scales 1 2 4 --seeds 0 1 2
+    Example: mgnni train my-graph/ --label topic --output runs/topics
+    Example: mgnni train my-graph/ --label topic --output runs/topics --resume
     """
 
-    data: DataName
+    data: options.Data
     """Benchmark, folder or file."""
-    split: tuple[str, ...] = ("all",)
-    """Which splits: numbers from 0, or all."""
-    seeds: tuple[int, ...] = (0,)
-    """Seeds of the initial weights and dropout; every split is trained with each of them."""
-    rule: str = DEFAULT_RULE
-    """Which epoch counts: validation; by name also gin, fold-max, test-max (see docs)."""
-    metric: str | None = None
-    """The metric that counts; none: the usual one of the task."""
-    num_splits: int = 1
+    output: options.Output = None
+    """Folder for model, log and report; nothing that is there is overwritten."""
+    resume: Flag = False
+    """Go on with the training in that folder after an interruption, with the same options."""
+    split: options.Splits = ("all",)
+    """Which splits of the data."""
+    seeds: options.Seeds = (0,)
+    """Seeds of initial weights and dropout."""
+    num_splits: options.Count = 1
     """Splits to draw if the data have none: stratified, 60/20/20."""
-    option: tuple[str, ...] = ()
-    """Options of the benchmark, as NAME=VALUE; mgnni datasets NAME lists them."""
-    preset: str = "paper"
-    """paper, or authors: the released code, where it differs from the text."""
-    config: FlatConfig = field(default_factory=Config)
-    columns: FlatTables = field(default_factory=TableOptions)
-    output: Path | None = None
-    """Folder for model, log and report; none: runs/DATA."""
-    resume: bool = False
-    """Go on with the training in that folder, if there is one."""
-    one_by_one: bool = False
-    """Train the runs on one graph one after another; the results are the same, only slower."""
-    device: str = "auto"
-    """auto, cpu, cuda, or mps."""
-    deterministic: bool = False
+    rule: options.Rule = DEFAULT_RULE
+    """Which epoch counts. All but validation look at test data, and their numbers are marked."""
+    metric: options.Metric = None
+    """The metric that counts."""
+    preset: options.Preset = "paper"
+    """Settings of a benchmark: by the text of the paper, or by its released code."""
+    option: options.Pairs = ()
+    """How a benchmark is made or read; mgnni datasets NAME lists what there is."""
+    device: options.Device = "auto"
+    """Where to compute; auto: a GPU if there is one."""
+    one_by_one: Flag = False
+    """Train the runs on one graph one after another: the same results, in less memory."""
+    deterministic: Flag = False
     """The same bits every time, together or one by one; one thread on a CPU."""
-    checkpoint_every: float = 10.0
+    checkpoint_every: options.Seconds = 10.0
     """Seconds between checkpoints, at least."""
-    json: bool = False
+    json: Flag = False
     """Print the report as JSON, and nothing else, to standard output."""
-    debug: bool = False
+    debug: Flag = False
     """Show the traceback of an error."""
+    training: options.Training = field(default_factory=lambda: options.TrainingOptions())
+    model: options.Model = field(default_factory=lambda: options.ModelOptions())
+    file: options.File = field(default_factory=lambda: options.FileOptions())
+    given: options.Names = frozenset()
 
     @classmethod
     def default(cls, args: Sequence[str]) -> Train:
         """The command without options, as the preset of its data has it."""
-        found = [arg for arg in args if not arg.startswith("-") and _benchmark(arg)]
-        data = found[0] if found else ""
-        preset = "paper"
-        for arg, following in zip(args, [*args[1:], ""], strict=False):
-            if arg == "--preset":
-                preset = following
-            elif arg.startswith("--preset="):
-                preset = arg.removeprefix("--preset=")
-        if preset not in ("paper", "authors"):
-            raise UsageError(f"--preset must be paper or authors (got {preset!r})")
         import tyro
 
+        words = [arg for arg in args if not arg.startswith("-")]
+        data = words[0] if words else ""
+        preset = "paper"
+        for arg, following in zip(args, [*args[1:], ""], strict=False):
+            name, sign, value = arg.partition("=")
+            preset = (value if sign else following) if name == "--preset" else preset
+        level = "graph" if list(Path(data).glob("graphs.*")) else "node"
+        config = preset_for(benchmark_named(data) or "", level, preset)
         return cls(
             data=tyro.MISSING,  # has no default
-            config=preset_for(_benchmark(data) or data, "node", preset),
             preset=preset,
+            training=options.TrainingOptions(**_without_model(config)),
+            model=options.ModelOptions(**vars(config.model)),
+            given=options.given(args),
         )
+
+    @staticmethod
+    def spoken() -> Mapping[str, str]:
+        """Which option stands for an argument of the library."""
+        return options.SPOKEN
 
     def run(self) -> None:
         """Train, show and keep."""
-        options = benchmark_options(self.option)
+        check_exists(self.data)
+        of_benchmark = benchmark_options(self.option)
         self._check()
+        tables = TableOptions(**vars(self.file))
         # Slow to import, and not needed to say what the options are or that one is wrong.
         from mgnni.cli.train_progress import follow_training
         from mgnni.cli.train_screen import show_training
-        from mgnni.train.config import changed
         from mgnni.train.fit import Job, runs_of
         from mgnni.train.source import find_source
         from mgnni.train.training import Plan
 
         source = find_source(
             self.data,
-            options=options,
-            tables=self.columns,
+            options=of_benchmark,
+            tables=tables,
             metric=self.metric,
             num_splits=self.num_splits,
         )
         task = source.task
-        config = changed(preset_for(task.name, task.level, self.preset), self._changes())
-        runs = runs_of(task, self._split(), self.seeds)
-        plan = Plan(task, config, runs, self.rule, not self.one_by_one)
+        # A folder may be called like a benchmark, and has no preset for that.
+        name = task.name if source.schema is None else ""
+        said = options.chosen((self.training, self.model), self.given)
+        config = changed(preset_for(name, task.level, self.preset), said)
+        if config.model.head == "graph" and task.level != "graph":
+            raise UsageError(
+                f"--head graph is for whole graphs ({task.name} has a label a node); use linear, "
+                "or residual"
+            )
+        plan = Plan(
+            task, config, runs_of(task, self._split(), self.seeds), self.rule, not self.one_by_one
+        )
         job = Job(source, plan, self.device, self.deterministic, self.checkpoint_every)
         job.check()
-        folder = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", Path(task.name).name)
-        with follow_training(plan) as on_epoch:
-            fitted = job.run(writable_folder(folder), self.resume, on_epoch)
-        show_training(fitted.report or {}, folder, task.notes, as_json=self.json)
+        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name)
+        try:
+            with folder_for(output, self.checkpoint_every), follow_training(plan) as heard:
+                fitted = job.run(output, self.resume, heard)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"{output} keeps what was done; the same command with --resume goes on"
+            ) from None
+        show_training(
+            fitted.report or {},
+            output,
+            self.data,
+            task.notes,
+            anew=heard.epochs > 0,
+            as_json=self.json,
+        )
 
     def _check(self) -> None:
         if self.num_splits < 1:
@@ -149,36 +171,6 @@ class Train:
                 f"--split must be numbers from 0, or all (got {' '.join(self.split)})"
             ) from None
 
-    def _changes(self) -> dict[str, Any]:
-        """What the options say otherwise than the preset."""
-        base = preset_for(_benchmark(self.data) or self.data, "node", self.preset)
-        pairs = [(Config, self.config, base), (ModelConfig, self.config.model, base.model)]
-        return {
-            one.name: getattr(mine, one.name)
-            for cls, mine, theirs in pairs
-            for one in fields(cls)
-            if one.name != "model" and getattr(mine, one.name) != getattr(theirs, one.name)
-        }
 
-
-def _benchmark(name: str) -> str | None:
-    """The benchmark that is meant, if one is."""
-    plain = name.lower().replace("_", "-")
-    return plain if plain in ENTRIES else None
-
-
-def benchmark_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read ``NAME=VALUE`` pairs; a value that is no Python literal is a word."""
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name:
-            raise UsageError(f"--option must be NAME=VALUE (got {pair!r})")
-        try:
-            found[name] = ast.literal_eval(value.capitalize() if value in _BOOLS else value)
-        except (ValueError, SyntaxError):
-            found[name] = value
-    return found
-
-
-_BOOLS = ("true", "false", "none")
+def _without_model(config: Config) -> dict[str, Any]:
+    return {name: value for name, value in vars(config).items() if name != "model"}

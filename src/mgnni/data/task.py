@@ -83,7 +83,7 @@ class Task:
     def _check_both_classes(self, split: int) -> None:
         """Say before a training, and not after it, that its metric will be undefined."""
         for part in ("val", "test"):
-            seen = self._labels[self.rows(split, part)].unique().numel()
+            seen = len(set(self._labels[self.rows(split, part)].tolist()))
             if seen == 1:
                 raise DataError(
                     f"{self.name}, split {split}: roc_auc is undefined on the {part} part, which "
