@@ -12,6 +12,7 @@ import pytest
 
 import mgnni
 from mgnni.cli import main
+from mgnni.errors import ConvergenceError
 from mgnni.files import whole_file
 
 Call = Callable[..., Any]  # see conftest.py
@@ -93,6 +94,26 @@ def test_an_interrupt_is_one_line(
     assert line == "mgnni quickstart: interrupted"
 
 
+def test_an_error_on_purpose_needs_no_traceback(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    break_study(monkeypatch, ConvergenceError("missed; raise max_iter"))
+    line = one_error(call(*TINY, "--json", "--output", tmp_path), 1)
+    assert line == "mgnni quickstart: error: missed; raise max_iter"
+
+
+def test_who_has_read_enough_hears_no_complaint() -> None:
+    """As ``mgnni datasets --json | head -1`` does."""
+    command = [sys.executable, "-m", "mgnni", "datasets", "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
 @pytest.mark.parametrize("missing", ["tyro", "rich", "matplotlib"])
 def test_a_missing_extra_is_named_with_its_remedy(
     call: Call, missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -113,6 +134,7 @@ def test_help_has_an_example_and_every_option(call: Call) -> None:
     assert "Example: mgnni quickstart" in ended.out
     options = ("length", "chains", "epochs", "runs", "seed", "output", "json", "debug")
     assert all(f"--{option}" in ended.out for option in options)
+    assert call("quickstart", "--length", "3", "--wrong", "-h") == ended, "before any complaint"
     top = call("--help")
     assert (top.status, "quickstart" in top.out) == (0, True)
     assert call() == (2, top.out, "")

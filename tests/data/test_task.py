@@ -178,8 +178,9 @@ def test_a_metric_that_is_undefined_is_an_error_and_not_a_missing_key():
     with pytest.raises(DataError, match="two, split 0: roc_auc is undefined on the train part"):
         task.evaluate(torch.zeros(2, 2), 0, "train")
     # Where it will be needed, that is said before a training and not after it.
+    task.check_metric(0)
     with pytest.raises(DataError, match="two, split 0: roc_auc is undefined on the val part"):
-        Task("two", [graph(6)], labels, [split_of([2, 3], [0, 1], [4, 5])], "ab", metric="roc_auc")
+        task.with_splits([split_of([2, 3], [0, 1], [4, 5])]).check_metric(0)
     with pytest.raises(ArgumentError, match=r"roc_auc needs .* two classes \(got 3 classes\)"):
         node_task(metric="roc_auc")
     with pytest.raises(ArgumentError, match="did you mean 'accuracy'"):

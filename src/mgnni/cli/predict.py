@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +29,6 @@ else:
         Output = option(Path, shown="FILE")
         Number = option(int | None, unset="the one best on validation")
         Pairs = option(tuple[str, ...], shown="NAME=VALUE ...", unset="those of the benchmark")
-
-MOST_SHOWN = 20  # classes, on a terminal
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,8 @@ class Predict:
         """Read, predict, write."""
         check_exists(self.graph)
         options = benchmark_options(self.option)
+        # Slow to import; and all of them, so that what is missing is missed before the work.
+        from mgnni.cli.predict_screen import show_predictions
         from mgnni.data.tables.predictions import check_target, write_predictions
         from mgnni.train.fitted import Fitted
 
@@ -90,7 +89,7 @@ class Predict:
             multilabel=fitted.multilabel,
             overwrite=self.overwrite,
         )
-        self._show(fitted, probability, notes)
+        show_predictions(self._summary(fitted, probability, notes), as_json=self.json)
 
     def _graphs(self, fitted: Any, options: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
         """Return graphs, the ids of their rows, and what to note."""
@@ -119,11 +118,10 @@ class Predict:
                 f"one a {level}); give data like those it was trained on"
             )
 
-    def _show(self, fitted: Any, probability: Any, notes: tuple[str, ...]) -> None:
+    def _summary(self, fitted: Any, probability: Any, notes: tuple[str, ...]) -> dict[str, Any]:
         run = fitted.runs[fitted.best if self.run_number is None else self.run_number]
         chosen = (probability >= 0.5) if fitted.multilabel else _one_hot(probability)
-        counts = chosen.sum(0).tolist()
-        summary = {
+        return {
             "command": "predict",
             "model": str(self.model),
             "graph": self.graph,
@@ -131,30 +129,10 @@ class Predict:
             "rows": probability.size(0),
             "split": run.split,
             "seed": run.seed,
-            "predicted": dict(zip(fitted.classes, counts, strict=True)),
+            "best_of": len(fitted.runs) if self.run_number is None else 1,
+            "predicted": dict(zip(fitted.classes, chosen.sum(0).tolist(), strict=True)),
             "notes": list(notes),
         }
-        if self.json:
-            from mgnni.train.report import to_json
-
-            sys.stdout.write(to_json(summary))
-            return
-        from rich.console import Console
-
-        from mgnni.cli.train_screen import say
-
-        console = Console(highlight=False, markup=False)
-        which = f"the model of split {run.split}, seed {run.seed}"
-        if self.run_number is None and len(fitted.runs) > 1:
-            which += f", best of {len(fitted.runs)} on validation"
-        console.print(f"\n  {probability.size(0)} rows by {which}: {self.output}", soft_wrap=True)
-        most = sorted(zip(counts, fitted.classes, strict=True), key=lambda pair: -pair[0])
-        for count, name in most[:MOST_SHOWN]:
-            console.print(f"    {count:8d}  {name}", soft_wrap=True)
-        if len(most) > MOST_SHOWN:
-            console.print(f"    and {len(most) - MOST_SHOWN} classes more, none more often")
-        for note in notes:
-            say(console, f"note: {note}", "dim")
 
 
 def _one_hot(probability: Any) -> Any:

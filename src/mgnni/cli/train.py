@@ -147,7 +147,7 @@ class Train:
         show_training(
             fitted.report or {},
             output,
-            self.data,
+            (self.data, *(("--option", *self.option) if self.option else ())),
             task.notes,
             anew=heard.epochs > 0,
             as_json=self.json,

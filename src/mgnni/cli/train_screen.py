@@ -27,7 +27,7 @@ MARKED = (
 def show_training(
     report: Mapping[str, Any],
     folder: Path,
-    data: str,
+    data: Sequence[str],
     notes: Sequence[str],
     *,
     anew: bool,
@@ -38,7 +38,7 @@ def show_training(
     Args:
         report: of the training.
         folder: where it was saved.
-        data: what it was called on the command line.
+        data: what it was called on the command line, with options of its own.
         notes: what a reader should know about the data.
         anew: whether something was trained, or all of it had been before.
         as_json: the report alone.
@@ -59,7 +59,7 @@ def show_training(
     done = f"after {span(report['seconds'])}" if anew else "before: nothing was left to train"
     # Not wrapped: a path, and a command to copy.
     console.print(f"\n  Saved model.pt, report.json and log.jsonl {done}: {folder}", soft_wrap=True)
-    again = shlex.join(["mgnni", "predict", str(folder), data])
+    again = shlex.join(["mgnni", "predict", str(folder), *data])
     console.print(f"  Next: {again}", soft_wrap=True)
 
 

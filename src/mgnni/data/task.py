@@ -77,12 +77,10 @@ class Task:
                 raise DataError(
                     f"{name}, split {index}: no row of the training part has a label; label some"
                 )
-            if self.metric == "roc_auc":
-                self._check_both_classes(index)
 
-    def _check_both_classes(self, split: int) -> None:
+    def check_metric(self, split: int) -> None:
         """Say before a training, and not after it, that its metric will be undefined."""
-        for part in ("val", "test"):
+        for part in ("val", "test") if self.metric == "roc_auc" else ():
             seen = len(set(self._labels[self.rows(split, part)].tolist()))
             if seen == 1:
                 raise DataError(

@@ -99,7 +99,7 @@ class Equations:
                 some = z[chosen].permute(1, 0, 2)
                 x = some.reshape(z.size(1), -1)
                 for _ in range(scale):
-                    x = self.operator.multiply(x)
+                    x = self.operator.multiply_into(torch.empty_like(x), x)
                 hopped[chosen] = x.view(some.shape).permute(1, 0, 2)
             return hopped
         with scratch(z) as take:

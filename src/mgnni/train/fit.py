@@ -74,7 +74,8 @@ def fit(
     """
     source = find_source(data, options=options, tables=tables, metric=metric, num_splits=num_splits)
     task = source.task
-    base = preset_for(task.name, task.level, preset) if config is None else config
+    benchmark = task.name if source.schema is None else ""  # a file may be called like one
+    base = preset_for(benchmark, task.level, preset) if config is None else config
     plan = Plan(task, changed(base, changes), runs_of(task, split, seed), rule, together)
     job = Job(source, plan, device, deterministic)
     folder = None if output is None else Path(output)
@@ -98,7 +99,8 @@ def runs_of(
             raise ArgumentError(f"'{name}' must hold at least one number (got none)")
         for value in values:
             if not 0 <= value <= most:
-                raise ArgumentError(f"'{name}' must lie between 0 and {most} (got {value})")
+                allowed = f"lie between 0 and {most}" if most else "be 0, the only one"
+                raise ArgumentError(f"'{name}' must {allowed} (got {value})")
         if len(set(values)) < len(values):
             raise ArgumentError(f"'{name}' must not repeat a number (got {list(values)})")
     return tuple(Run(a, b) for a in splits for b in seeds)

@@ -64,6 +64,7 @@ class Plan:
         check_graphs(self.task.graphs, self.task.num_features)
         for split in sorted({run.split for run in self.runs}):
             where = f"{self.task.name}, split {split}"
+            self.task.check_metric(split)
             if self.task.rows(split, "test").numel() == 0:
                 raise DataError(f"{where}: no labelled row to test on; give the test part some")
             if not rule.needs_test_curve and self.task.rows(split, "val").numel() == 0:

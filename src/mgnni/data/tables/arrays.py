@@ -96,7 +96,7 @@ def from_arrays(
         several_labels = labels is not None and labels.dim() == 2
         schema = Schema(level, classes, several_labels, columns, weight is not None, resolved)
     if columns[0].kind == "constant":
-        notes.append("no features: the constant 1 instead; degree=True gives the degree")
+        notes.append("no features: the constant 1 instead; --degree gives the degree")
     mean = np.array([column.mean for column in columns])
     deviation = np.array([column.deviation for column in columns])
     if mean.any() or (deviation != 1).any():

@@ -63,7 +63,7 @@ def directed_edges(
         )
     if both_ways and uneven is None:
         return edges, weight, False, [*notes, "undirected: every edge has its reverse"]
-    advice = "" if both_ways else "; say directed=False if each stands for both directions"
+    advice = "" if both_ways else "; say directed=False (--directed false) if each stands for both"
     return edges, weight, True, [*notes, f"directed: edges lead from source to target{advice}"]
 
 

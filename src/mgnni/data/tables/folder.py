@@ -152,7 +152,7 @@ def _features(
             columns = (*columns, Column("degree", "degree"))
         if not columns:
             columns = (Column("constant", "constant"),)
-            notes.append("no features: the constant 1 instead; degree=True gives the degree")
+            notes.append("no features: the constant 1 instead; --degree gives the degree")
         if options.standardize:
             columns = standardized(columns, values, degree, train)
     x, encoded_notes = encode(columns, values, degree)

@@ -28,11 +28,11 @@ USED = ("x", "edge_index", "edge_weight", "edge_attr", "y", "train_mask", "val_m
 
 def read_pt(path: Path, options: TableOptions, schema: Schema | None) -> GraphFile:
     """Read a ``Data``, its dict, or a list of these."""
+    # Those that PyG needs for itself it has allowed already, and would miss afterwards.
+    known = torch.serialization.get_safe_globals()
+    ours = [cls for cls in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if cls not in known]
     try:
-        with (
-            warnings.catch_warnings(),
-            torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]),
-        ):
+        with warnings.catch_warnings(), torch.serialization.safe_globals(ours):
             warnings.simplefilter("ignore")  # what is wrong with the file we say ourselves
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except PermissionError:

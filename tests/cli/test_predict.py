@@ -1,0 +1,181 @@
+"""Predictions as their user meets them: one row a node, in the order of the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+import torch
+
+from cli.tables import QUICK, edge_rows, node_rows, write, write_graphs, write_nodes
+from mgnni.train.fitted import Fitted
+
+Call = Callable[..., Any]  # see conftest.py
+
+
+@pytest.fixture(scope="module")
+def trained(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs on nodes, one on graphs, one on a benchmark."""
+    folder = tmp_path_factory.mktemp("trained")
+    write_nodes(folder / "mine", node_rows(splits=False))
+    write_graphs(folder / "many")
+    for data, *options in (
+        (folder / "mine", "--num-splits", "2", "--epochs", "30", "--scales", "1", "3"),
+        (folder / "many",),
+        ("chains", "--option", "length=12", "--hidden-channels", "none"),
+    ):
+        output = folder / f"{Path(data).name}-run"
+        assert call("train", data, *QUICK, *options, "--output", output).status == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def table(path: str) -> dict[str, list[Any]]:
+    read = pyarrow.parquet.read_table if path.endswith(".parquet") else pyarrow.csv.read_csv
+    found: dict[str, list[Any]] = read(path).to_pydict()
+    return found
+
+
+def checked(rows: Mapping[str, list[Any]], classes: list[str], scales: list[int]) -> None:
+    """Columns, and that parts of a whole sum to one."""
+    p, m = [f"p_{name}" for name in classes], [f"scale_{scale}" for scale in scales]
+    assert list(rows) == ["id", "prediction", *p, *m]
+    for names in (p, m):
+        parts = np.array([rows[name] for name in names])
+        assert (parts >= 0).all()
+        assert parts.sum(0) == pytest.approx(1, abs=1e-5)
+    best = np.array([rows[name] for name in p]).argmax(0)
+    assert rows["prediction"] == [classes[index] for index in best]
+
+
+def test_the_nodes_it_was_trained_on(call: Call, trained: Path) -> None:
+    ended = call("predict", trained / "mine-run", trained / "mine")
+    assert (ended.status, ended.err) == (0, "")
+    rows = table("predictions.csv")
+    assert rows["id"] == [f"n{i:02d}" for i in range(24)]
+    checked(rows, ["blue", "red"], [1, 3])
+    fitted = Fitted.load(trained / "mine-run")
+    expected = fitted.predict_proba(trained / "mine")
+    assert torch.tensor([rows["p_blue"], rows["p_red"]]).T == pytest.approx(expected, abs=1e-6)
+    # Thirty epochs suffice for two colours that a feature gives away.
+    right = [a == b for a, b in zip(rows["prediction"], ["red"] * 12 + ["blue"] * 12, strict=True)]
+    assert sum(right) >= 20
+
+    shown = " ".join(ended.out.split())
+    run = fitted.runs[fitted.best]
+    assert f"24 rows by the model of split {run.split}, seed 0, best of 2 on validation" in shown
+    count = Counter(rows["prediction"])
+    assert all(f"{count[name]} {name}" in shown for name in ("red", "blue"))
+    assert "note: 24 nodes, 48 edges" in shown
+
+
+def test_other_nodes_without_labels_in_any_order(call: Call, trained: Path, place: Path) -> None:
+    """The same nodes upside down and unlabelled have the same predictions."""
+    header, *rows = node_rows(labels=False, splits=False)
+    write(place / "new", nodes=[header, *reversed(rows)], edges=edge_rows())
+    for data, output in ((trained / "mine", "old.csv"), ("new", "new.parquet")):
+        assert call("predict", trained / "mine-run", data, "--output", output).status == 0
+    old, new = table("old.csv"), table("new.parquet")
+    checked(new, ["blue", "red"], [1, 3])
+    assert new["id"] == [f"n{i:02d}" for i in reversed(range(24))]
+    for name in ("prediction", "p_red", "scale_3"):
+        expected = old[name] if name == "prediction" else pytest.approx(old[name], abs=1e-5)
+        assert new[name][::-1] == expected
+
+
+def test_whole_graphs_without_labels(call: Call, trained: Path, place: Path) -> None:
+    write_graphs(place / "new", labels=False)
+    for data, output in ((trained / "many", "old.csv"), ("new", "new.csv")):
+        assert call("predict", trained / "many-run", data, "--output", output).status == 0
+    old, new = table("old.csv"), table("new.csv")
+    checked(new, ["path", "ring"], [1, 2])
+    assert new["id"] == [f"g{index}" for index in range(16)]
+    assert new == old
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_ids_keep_their_type(call: Call, place: Path, suffix: str) -> None:
+    """Whole numbers stay whole numbers, and leading zeros stay text."""
+    for name, make in (("numbers", lambda i: str(3 * i)), ("codes", lambda i: f"{i:03d}")):
+        header, *rows = node_rows()
+        nodes = [header, *(f"{make(i)},{row.split(',', 1)[1]}" for i, row in enumerate(rows))]
+        head, *pairs = edge_rows()
+        ends = ((int(a[1:]), int(b[1:])) for a, b in (pair.split(",") for pair in pairs))
+        edges = [head, *(f"{make(a)},{make(b)}" for a, b in ends)]
+        write(place / name, nodes=nodes, edges=edges)
+        assert call("train", name, *QUICK).status == 0
+        output = f"{name}{suffix}"
+        assert call("predict", f"runs/{name}", name, "--output", output).status == 0
+    assert table(f"numbers{suffix}")["id"] == [3 * i for i in range(24)]
+    if suffix == ".parquet":  # a CSV file says nothing of types, but quotes what is text
+        assert table("codes.parquet")["id"] == [f"{i:03d}" for i in range(24)]
+    else:
+        first = (place / "codes.csv").read_text().splitlines()[1].split(",")[0]
+        assert first == '"000"'
+
+
+def test_json_is_alone_on_standard_output(call: Call, trained: Path) -> None:
+    ended = call("predict", trained / "mine-run", trained / "mine", "--json", "--run-number", "1")
+    assert (ended.status, ended.err) == (0, "")
+    summary = json.loads(ended.out)
+    count = Counter(table("predictions.csv")["prediction"])
+    assert summary["predicted"] == {name: count[name] for name in ("blue", "red")}
+    assert (summary["rows"], summary["split"], summary["seed"]) == (24, 1, 0)
+    assert summary["output"] == "predictions.csv"
+    expected = Fitted.load(trained / "mine-run").predict_proba(trained / "mine", run=1)
+    found = table("predictions.csv")["p_red"]
+    assert found == pytest.approx(expected[:, 1].tolist(), abs=1e-6)
+
+
+def test_a_table_is_replaced_only_if_asked(call: Call, trained: Path, place: Path) -> None:
+    command = ("predict", trained / "mine-run", trained / "mine")
+    (place / "predictions.csv").write_text("mine")
+    assert call(*command).status == 1
+    assert (place / "predictions.csv").read_text() == "mine"
+    assert call(*command, "--overwrite").status == 0
+    assert len(table("predictions.csv")["id"]) == 24
+    assert [path.name for path in place.iterdir()] == ["predictions.csv"]
+
+
+def test_a_benchmark_with_the_options_of_its_training(call: Call, trained: Path) -> None:
+    command = ("predict", trained / "chains-run", "Chains", "--option", "length=12")
+    assert call(*command).status == 0
+    rows = table("predictions.csv")
+    assert len(rows["id"]) % 12 == 0
+    assert rows["id"] == list(range(len(rows["id"])))
+
+
+def test_the_model_file_is_as_good_as_its_folder(call: Call, trained: Path) -> None:
+    data = trained / "many"
+    for model, output in (("many-run", "a.csv"), ("many-run/model.pt", "b.csv")):
+        assert call("predict", trained / model, data, "--output", output).status == 0
+    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+
+
+def test_many_classes_are_summed_up(call: Call, place: Path) -> None:
+    header, *rows = node_rows(60)
+    named = [f"{row.rsplit(',', 2)[0]},c{i % 30:02d},train" for i, row in enumerate(rows)]
+    for i in (0, 1):
+        named[i] = named[i].replace("train", "val" if i else "test")
+    write(place / "mine", nodes=[header, *named], edges=edge_rows(60))
+    assert call("train", "mine", *QUICK, "--epochs", "1").status == 0
+    ended = call("predict", "runs/mine", "mine")
+    assert ended.status == 0
+    found = [re.fullmatch(r" +(\d+)  c\d\d", line) for line in ended.out.splitlines()]
+    counts = [int(match[1]) for match in found if match]
+    assert len(counts) == 20
+    assert counts == sorted(counts, reverse=True)
+    assert "and 10 classes more, none more often\n" in ended.out

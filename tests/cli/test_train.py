@@ -1,0 +1,370 @@
+"""Training as its user meets it: what is shown, what is kept, and what an interruption costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+import torch
+
+from cli.tables import QUICK, node_rows, write_graphs, write_nodes
+from mgnni.cli.app import parse
+from mgnni.cli.train_progress import Clock
+from mgnni.data.catalog import ENTRIES
+from mgnni.data.registry import load_task
+from mgnni.data.root import data_root
+from mgnni.data.task import stratified_labels
+from mgnni.train.config import Config, ModelConfig
+from mgnni.train.presets import preset_for
+
+Call = Callable[..., Any]  # see conftest.py
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands run, with graphs of one's own."""
+    monkeypatch.chdir(tmp_path)
+    write_nodes(tmp_path / "mine")
+    write_graphs(tmp_path / "many")
+    return tmp_path
+
+
+def report_of(folder: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def lasting(report: dict[str, Any], *but: str) -> dict[str, Any]:
+    """What does not depend on the clock."""
+    return {key: value for key, value in report.items() if key not in ("seconds", *but)}
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_folder_of_tables(call: Call, place: Path) -> None:
+    ended = call("train", "mine", *QUICK)
+    assert (ended.status, ended.err) == (0, "")
+    folder = place / "runs" / "mine"
+    kept = {path.name for path in folder.iterdir()} - {".lock"}
+    assert kept == {"config.json", "log.jsonl", "model.pt", "report.json"}
+    report, shown = report_of(folder), words(ended.out)
+    (run,) = report["runs"]
+    assert (run["epochs"], report["score"]["n"], report["data"]["nodes"]) == (3, 1, 24)
+    # The six test nodes are in the table: a score is a multiple of 1/6.
+    assert report["score"]["mean"] * 6 == pytest.approx(round(report["score"]["mean"] * 6))
+    score = f"{100 * report['score']['mean']:.2f}"
+    assert f"mine: test accuracy {score} % (one run)" in shown
+    val = f"{100 * run['val']['accuracy']:.2f}"
+    row = f"0 0 3 {run['best_epoch']} {val} {score}"
+    assert f"split seed epochs chosen epoch validation % test % {'─' * 61} {row} " in shown
+    assert "by rule validation: test metric at the epoch chosen on validation data" in shown
+    solver = report["solver"]
+    assert f"{solver['forward']['solves'] + solver['backward']['solves']} equations" in shown
+    for note in report["data"]["notes"]:
+        assert f"note: {words(note)}" in shown
+    assert f"Saved model.pt, report.json and log.jsonl after 0 s: {Path('runs/mine')}" in shown
+    assert ended.out.endswith("  Next: mgnni predict runs/mine mine\n")
+    assert max(map(len, ended.out.splitlines())) <= 80
+    assert "None" not in ended.out
+    assert len((folder / "log.jsonl").read_text().splitlines()) == 3
+
+
+def test_whole_graphs_without_splits(call: Call, place: Path) -> None:
+    graphs = place / "many" / "graphs.csv"
+    rows = [row.rsplit(",", 1)[0] for row in graphs.read_text().splitlines()]
+    graphs.write_text("\n".join(rows) + "\n")
+    ended = call("train", "many", *QUICK, "--num-splits", "2", "--output", "out")
+    assert ended.status == 0
+    report = report_of(place / "out")
+    assert report["data"]["level"] == "graph"
+    assert [run["split"] for run in report["runs"]] == [0, 1]
+    spread = f"{100 * report['score']['mean']:.2f} ± {100 * report['score']['std']:.2f} %"
+    assert f"many: test accuracy {spread} (mean ± standard deviation of 2 runs)" in words(ended.out)
+    assert "no splits in the data: 2 drawn at random" in words(ended.out)
+
+
+def test_arrays_and_pyg_objects_in_files(call: Call, place: Path) -> None:
+    """A circle of two colours, in a file of either kind, is the same task."""
+    count = 20
+    here = torch.arange(count)
+    edges = torch.stack(
+        [torch.cat([here, (here + 1) % count]), torch.cat([(here + 1) % count, here])]
+    )
+    data = {"x": torch.eye(count), "edge_index": edges, "y": (here < 10).long()}
+    data |= {f"{part}_mask": here % 4 == i for i, part in enumerate(("train", "val", "test"))}
+    torch.save(data, place / "circle.pt")
+    np.savez(place / "circle.npz", **{name: value.numpy() for name, value in data.items()})
+    reports = []
+    for suffix in ("pt", "npz"):
+        ended = call("train", f"circle.{suffix}", *QUICK, "--json", "--output", suffix)
+        assert ended.status == 0, ended.err
+        reports.append(json.loads(ended.out))
+    assert reports[0]["data"]["nodes"] == 20
+    assert reports[0]["dataset"] == "circle"
+    assert lasting(reports[0]) == lasting(reports[1])
+    assert call("predict", "pt", "circle.npz").status == 0
+
+
+def test_a_name_is_shown_as_it_is(call: Call, place: Path) -> None:
+    """Brackets are markup to some, and blanks end a word of a shell."""
+    (place / "mine").rename(place / "my [bold]graph")
+    ended = call("train", "my [bold]graph", *QUICK, "--output", "my run")
+    assert ended.status == 0
+    assert "my [bold]graph: test accuracy" in ended.out
+    assert ended.out.endswith("  Next: mgnni predict 'my run' 'my [bold]graph'\n")
+
+
+@pytest.mark.parametrize(("rule", "mark"), [("fold-max", "†"), ("test-max", "†"), ("gin", "‡")])
+def test_a_rule_that_looks_at_test_data_is_marked(call: Call, rule: str, mark: str) -> None:
+    ended = call("train", "mine", *QUICK, "--rule", rule)
+    assert ended.status == 0
+    shown = words(ended.out)
+    assert re.search(rf"test accuracy [\d.]+ %{mark} ", shown)
+    assert re.search(rf"[\d.]+{mark} mine: ", shown), "in the table too"
+    assert f"by rule {rule}: " in shown
+    assert f"{mark} chosen with the labels it is tested on: no estimate for new data" in shown
+    assert shown.count(mark) == 3
+
+
+def test_json_is_the_report_and_nothing_else(call: Call, place: Path) -> None:
+    ended = call("train", "mine", *QUICK, "--json", "--output", "out")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out == (place / "out" / "report.json").read_text(encoding="utf-8")
+    assert json.loads(ended.out)["command"] == "train"
+
+
+def test_a_finished_training_is_shown_again_and_not_repeated(
+    call: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = call("train", "mine", *QUICK)
+
+    def no_epoch(*_: object) -> None:
+        raise RuntimeError("a training goes on that was complete")
+
+    monkeypatch.setattr("mgnni.train.training.Training._one_epoch", no_epoch)
+    before = {path: path.read_bytes() for path in (place / "runs" / "mine").iterdir()}
+    again = call("train", "mine", *QUICK, "--resume")
+    assert (again.status, again.err) == (0, "")
+    table = first.out.partition("  Saved")[0]
+    assert again.out.startswith(table)
+    assert "before: nothing was left to train" in again.out
+    assert {path: path.read_bytes() for path in (place / "runs" / "mine").iterdir()} == before
+    as_json = call("train", "mine", *QUICK, "--resume", "--json")
+    assert as_json.out == (place / "runs" / "mine" / "report.json").read_text(encoding="utf-8")
+
+
+def test_one_by_one_is_the_same(call: Call, place: Path) -> None:
+    write_nodes(place / "whole", node_rows(splits=False))
+    runs = ("train", "whole", *QUICK, "--num-splits", "2", "--seeds", "0", "3")
+    assert call(*runs, "--output", "one").status == 0
+    assert call(*runs, "--output", "other", "--one-by-one").status == 0
+    one, other = report_of(place / "one"), report_of(place / "other")
+    assert (one["together"], other["together"]) == (True, False)
+    assert len(one["runs"]) == 4
+    assert lasting(one, "together", "solver") == lasting(other, "together", "solver")
+    for direction in ("forward", "backward"):
+        a, b = one["solver"][direction], other["solver"][direction]
+        for key in ("solves", "failures", "solvers", "iterations"):
+            assert a[key] == b[key]
+        # A residual is a sum of what rounding left; it is measured over other columns at once.
+        for key in ("relative_residual", "error_bound", "relative_error_bound"):
+            assert a[key] == pytest.approx(b[key], rel=0.5)
+
+
+@pytest.mark.parametrize("name", ["chains", "colors"])
+def test_a_benchmark_with_options(call: Call, place: Path, name: str) -> None:
+    option = ("--option", "length=12", "directed=true", "split=chains")
+    ended = call("train", name, "--epochs", "3", "--device", "cpu", *option)
+    assert ended.status == 0
+    report = report_of(place / "runs" / name)
+    chains = report["data"]["nodes"] // 12
+    assert report["data"]["nodes"] == 12 * chains
+    assert report["data"]["edges"] == 11 * chains, "one way"
+    assert f"{name}: test accuracy" in ended.out
+    following = ended.out.splitlines()[-1].removeprefix("  Next: mgnni ").split()
+    assert following == ["predict", f"runs/{name}", name, *option]
+    assert call(*following).status == 0
+
+
+def settings(report: dict[str, Any]) -> dict[str, Any]:
+    config = dict(report["config"])
+    return {**config.pop("model"), **config}
+
+
+def test_only_what_is_said_differs_from_the_preset(call: Call, place: Path) -> None:
+    """Whole graphs have other defaults than nodes; what equals those of nodes was still said."""
+    common = ("--epochs", "2", "--hidden-channels", "4", "--device", "cpu")
+    said = ("--dropout", "0.5", "--weight-decay=0.0005", "--no-self-loops", "--patience", "none")
+    # The name of a benchmark somewhere on the line is not the data.
+    assert call("train", "many", *common, *said, "--output", "texas").status == 0
+    found, preset = settings(report_of(place / "texas")), preset_for("", "graph")
+    assert preset.model.dropout != Config().model.dropout == 0.5
+    assert preset.weight_decay != Config().weight_decay == 5e-4
+    assert found == {
+        **{key: list(v) if isinstance(v, tuple) else v for key, v in vars(preset.model).items()},
+        **{key: value for key, value in vars(preset).items() if key != "model"},
+        **{"epochs": 2, "hidden_channels": 4, "dropout": 0.5, "weight_decay": 5e-4},
+        **{"self_loops": False, "patience": None},
+    }
+
+
+def test_a_folder_called_like_a_benchmark_has_no_preset(call: Call, place: Path) -> None:
+    write_nodes(place / "texas")
+    assert call("train", "./texas", *QUICK).status == 0
+    found = settings(report_of(place / "runs" / "texas"))
+    assert (found["undirected"], found["stopping"]) == (None, "metric")
+    assert preset_for("texas").undirected is True
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+@pytest.mark.parametrize("name", ["texas", "Chameleon", "ppi", "MUTAG", "chains", "cora"])
+def test_defaults_are_those_of_the_benchmark(name: str, preset: str) -> None:
+    command: Any = parse(["train", name, "--preset", preset])
+    expected = preset_for(name.lower(), "node", preset)
+    for group, part in ((command.training, expected), (command.model, expected.model)):
+        for one in fields(group):
+            assert getattr(group, one.name) == getattr(part, one.name)
+    names = {one.name for group in (command.training, command.model) for one in fields(group)}
+    assert names == {one.name for cls in (Config, ModelConfig) for one in fields(cls)} - {"model"}
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
+    heard = Clock.__call__
+
+    def stop(self: Clock, epoch: Any) -> None:
+        heard(self, epoch)
+        if self.epochs == epochs:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Clock, "__call__", stop)
+
+
+def test_an_interrupted_training_goes_on(
+    call: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("train", "mine", *QUICK, "--epochs", "6", "--checkpoint-every", "0")
+    assert call(*command, "--output", "whole").status == 0
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 4)
+        ended = call(*command, "--output", "broken")
+    assert (ended.status, ended.out) == (130, "")
+    assert ended.err == (
+        "mgnni train: interrupted; broken keeps what was done; the same command with --resume "
+        "goes on\n"
+    )
+    assert not (place / "broken" / "report.json").exists()
+    ended = call(*command, "--output", "broken", "--resume")
+    assert ended.status == 0
+    assert lasting(report_of(place / "broken")) == lasting(report_of(place / "whole"))
+    assert not (place / "broken" / "state.pt").exists()
+
+
+def test_a_late_failure_keeps_what_was_done(
+    call: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a checkpoint every 0 seconds all is late; by default the same leaves nothing."""
+
+    def fail(self: Clock, epoch: Any) -> None:
+        if epoch.epoch == 2:
+            raise RuntimeError("no luck")
+
+    monkeypatch.setattr(Clock, "__call__", fail)
+    ended = call("train", "mine", *QUICK, "--checkpoint-every", "0")
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err == "mgnni train: error: RuntimeError: no luck (--debug shows where)\n"
+    assert (place / "runs" / "mine" / "state.pt").exists()
+    assert call("train", "mine", *QUICK, "--output", "runs/other").status == 1
+    assert not (place / "runs" / "other").exists()
+
+
+def test_control_c_in_a_process_of_its_own(place: Path) -> None:
+    command = [sys.executable, "-m", "mgnni", "train", "mine", *QUICK, "--patience", "none"]
+    process = subprocess.Popen(
+        [*command, "--epochs", "1000000", "--checkpoint-every", "0"],
+        cwd=place,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for _ in range(1200):
+            if (place / "runs" / "mine" / "log.jsonl").exists() or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, out) == (130, "")
+    (line,) = err.splitlines()
+    assert line.startswith("mgnni train: interrupted; runs/mine keeps what was done")
+    names = {path.name for path in (place / "runs" / "mine").iterdir()}
+    assert {"config.json", "state.pt"} <= names
+    assert "report.json" not in names
+
+
+CORA = data_root()
+
+
+@pytest.mark.skipif(
+    not ENTRIES["cora"].on_disk(CORA), reason="set MGNNI_DATA to a folder that has Cora"
+)
+def test_cora_in_tables_is_cora(call: Call, place: Path) -> None:
+    """Rows in another order and under other names are the same graph.
+
+    Seeds decide the weights, which know nothing of rows, so both begin alike. Dropout is drawn by
+    the row, so it is switched off: what is left between the two is rounding, as sums over nodes
+    add in another order. Half a point is five of the thousand test nodes.
+    """
+    task = load_task("cora")
+    (graph,), (split,) = task.graphs, task.splits
+    generator = np.random.default_rng(0)
+    order = generator.permutation(graph.num_nodes)
+    names = np.array([f"paper {i:x}" for i in generator.permutation(graph.num_nodes)])
+    part = np.full(graph.num_nodes, "", dtype=object)
+    for name in ("train", "val", "test"):
+        part[split.part(name).numpy()] = name
+    x = graph.x.numpy()[order]
+    nodes = {"id": names[order], **{f"word{i}": x[:, i] for i in range(x.shape[1])}}
+    nodes |= {"label": stratified_labels(task).numpy()[order], "split": part[order]}
+    source, target = graph.edge_index[:, torch.randperm(graph.num_edges)].numpy()
+    edges = {"source": names[source], "target": names[target]}
+    (place / "papers").mkdir()
+    for table, columns in (("nodes", nodes), ("edges", edges)):
+        pyarrow.csv.write_csv(pa.table(columns), place / "papers" / f"{table}.csv")
+
+    options = ("--epochs", "50", "--dropout", "0", "--hidden-channels", "16", "--lr", "0.05")
+    scores = {}
+    for data in ("cora", "papers"):
+        ended = call("train", data, *options, "--output", data, "--json")
+        assert ended.status == 0, ended.err
+        report = json.loads(ended.out)
+        assert [report["data"][key] for key in ("nodes", "edges", "features", "classes")] == [
+            *(2708, 10556, 1433, 7),
+        ]
+        scores[data] = report["score"]["mean"]
+    assert scores["cora"] > 0.6, "or else there is nothing to compare"
+    assert scores["papers"] == pytest.approx(scores["cora"], abs=0.005)
+
+    assert call("predict", "papers", "papers", "--output", "papers.csv").status == 0
+    predicted = pyarrow.csv.read_csv(place / "papers.csv").to_pydict()
+    assert predicted["id"] == names[order].tolist()
+    tested = np.flatnonzero(part[order] == "test")
+    right = np.array(predicted["prediction"]) == nodes["label"]
+    assert right[tested].mean() == pytest.approx(scores["papers"], abs=1e-6)
