@@ -22,7 +22,7 @@ def test_a_run_is_given_the_labels_of_its_own_part_and_no_other():
     for part in ("train", "val"):
         labels, weight = learner.parts[part]
         for place in range(2):
-            rows = task.rows(place, part)
+            rows = learner.place[task.rows(place, part)]
             outside = torch.ones(task.num_rows, dtype=torch.bool)
             outside[rows] = False
             assert (labels[place, rows] == task.targets(place, part)).all()

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 import mgnni.train.training as training_module
 from mgnni.layers.dropout import Dropout
+from mgnni.train.canonical import canonical_order
 from mgnni.train.config import changed
 from mgnni.train.device import one_thread
 from mgnni.train.learner import build_model, prepared
@@ -260,8 +261,10 @@ def plain_loop(task, chosen, run: Run) -> dict:
         model.parameters(), lr=chosen.lr, weight_decay=chosen.weight_decay, fused=False
     )
     graph = prepared(task.graphs[0], chosen)
-    x, edge_index, y = graph.x.double(), graph.edge_index, task._labels
-    train, val, test = (task.rows(run.split, part) for part in ("train", "val", "test"))
+    order = canonical_order(graph.x, graph.edge_index, None)  # masks go by places
+    at = torch.argsort(order)
+    x, edge_index, y = graph.x.double()[order], at[graph.edge_index], task._labels[order]
+    train, val, test = (at[task.rows(run.split, part)] for part in ("train", "val", "test"))
     best = None
     for epoch in range(1, chosen.epochs + 1):
         model.train()

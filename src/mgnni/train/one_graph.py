@@ -10,6 +10,8 @@ from torch import Tensor
 
 from mgnni.data.task import Task
 from mgnni.layers.features import sparse_features
+from mgnni.models.check import check_finite
+from mgnni.train.canonical import canonical_order
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared, row_losses
 from mgnni.train.streams import Run
@@ -21,15 +23,21 @@ DENSE = 0.1  # part of non-zero features from which on a dense product is faster
 
 
 class NodeLearner(Learner):
-    """Every run sees the whole graph, and the labels of its own training nodes."""
+    """Every run sees the whole graph, and the labels of its own training nodes.
+
+    Nodes are put into an order of their own first, so that the order of the data is no matter.
+    """
 
     def __init__(self, task: Task, config: Config, runs: Sequence[Run], fabric: Fabric) -> None:
         super().__init__(task, config, runs, fabric)
         graph = prepared(task.graphs[0], config)
-        x = graph.x.to(torch.float64 if config.precision == "64" else torch.float32)
+        check_finite(graph.x)  # while a row is still called as in the data
+        order = canonical_order(graph.x, graph.edge_index, graph.edge_weight)
+        self.place = torch.argsort(order)  # of each node among the inputs
+        x = graph.x[order].to(torch.float64 if config.precision == "64" else torch.float32)
         self.inputs: tuple[Any, ...] = tuple(
             None if part is None else part.to(fabric.device)
-            for part in (x, graph.edge_index, graph.edge_weight)
+            for part in (x, self.place[graph.edge_index], graph.edge_weight)
         )
         if self._sparse(x):
             self.inputs = (sparse_features(x), *self.inputs[1:])
@@ -54,7 +62,7 @@ class NodeLearner(Learner):
         labels = torch.zeros(len(self.runs), n, *wide, dtype=dtype)
         weight = torch.zeros(len(self.runs), n, dtype=self.inputs[0].dtype)
         for place, run in enumerate(self.runs):
-            rows = task.rows(run.split, part)
+            rows = self.place[task.rows(run.split, part)]
             labels[place, rows] = task.targets(run.split, part).to(dtype)
             weight[place, rows] = 1 / max(rows.numel(), 1)
         return labels.to(self.fabric.device), weight.to(self.fabric.device)
@@ -73,7 +81,8 @@ class NodeLearner(Learner):
     def scores(self, part: str) -> list[Tensor]:
         """Return the logits of a part for every run."""
         logits = self._now()
-        rows = [self.task.rows(run.split, part).to(logits.device) for run in self.runs]
+        parts = [self.task.rows(run.split, part) for run in self.runs]
+        rows = [self.place[nodes].to(logits.device) for nodes in parts]
         return [one[index] for one, index in zip(logits, rows, strict=True)]
 
     def validate(self) -> list[tuple[float, float]]:
