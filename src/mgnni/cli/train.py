@@ -63,7 +63,7 @@ class Train:
     one_by_one: Flag = False
     """Train the runs on one graph one after another: the same results, in less memory."""
     deterministic: Flag = False
-    """The same bits every time, together or one by one; one thread on a CPU."""
+    """The same bits every time; one thread on a CPU."""
     checkpoint_every: options.Seconds = 10.0
     """Seconds between checkpoints, at least."""
     json: Flag = False
