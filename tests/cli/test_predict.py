@@ -28,7 +28,18 @@ def trained(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_nodes(folder / "mine", node_rows(splits=False))
     write_graphs(folder / "many")
     for data, *options in (
-        (folder / "mine", "--num-splits", "2", "--epochs", "30", "--scales", "1", "3"),
+        (
+            folder / "mine",
+            "--num-splits",
+            "2",
+            "--epochs",
+            "100",
+            "--lr",
+            "0.05",
+            "--scales",
+            "1",
+            "3",
+        ),
         (folder / "many",),
         ("chains", "--option", "length=12", "--hidden-channels", "none"),
     ):
@@ -70,7 +81,7 @@ def test_the_nodes_it_was_trained_on(call: Call, trained: Path) -> None:
     fitted = Fitted.load(trained / "mine-run")
     expected = fitted.predict_proba(trained / "mine")
     assert torch.tensor([rows["p_blue"], rows["p_red"]]).T == pytest.approx(expected, abs=1e-6)
-    # Thirty epochs suffice for two colours that a feature gives away.
+    # A hundred epochs suffice for two colours that a feature gives away.
     right = [a == b for a, b in zip(rows["prediction"], ["red"] * 12 + ["blue"] * 12, strict=True)]
     assert sum(right) >= 20
 
