@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from mgnni.cli.benchmarks import benchmark_named, benchmark_options, check_exists
+from mgnni.cli.benchmarks import benchmark_options, check_exists
 from mgnni.cli.errors import UsageError
+from mgnni.data.catalog import benchmark_named
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,11 @@ def stored(state: dict[str, Any]) -> dict[str, Any]:
     return loaded
 
 
+def ending(one: Finished) -> tuple[Any, ...]:
+    """How a run ended, in numbers."""
+    return one.epochs, one.selected_epoch, one.val, one.test
+
+
 def assert_same_bits(a: dict[str, Tensor], b: dict[str, Tensor]) -> None:
     assert a.keys() == b.keys()
     for name, value in a.items():

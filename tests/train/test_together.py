@@ -23,6 +23,7 @@ from train.cases import (
     assert_same_bits,
     by_run,
     config,
+    ending,
     losses,
     node_task,
     runs,
@@ -149,12 +150,7 @@ def test_together_is_alone(name, device):
         )
     for run, a in by_run(one).items():
         b = by_run(other)[run]
-        assert (a.selected_epoch, a.epochs, a.val, a.test) == (
-            b.selected_epoch,
-            b.epochs,
-            b.val,
-            b.test,
-        )
+        assert ending(a) == ending(b)
         for key, value in a.weights.items():
             torch.testing.assert_close(value, b.weights[key], rtol=1e-7, atol=1e-9, msg=key)
     if name == "stopping early":  # or nothing was left out of the group
@@ -193,12 +189,7 @@ def test_with_a_preset_in_single_precision_runs_end_alike(dataset):
     assert len({run.epochs for run in one.finished}) > 1  # some left the group before others
     for run, a in by_run(one).items():
         b = by_run(other)[run]
-        assert (a.epochs, a.selected_epoch, a.val, a.test) == (
-            b.epochs,
-            b.selected_epoch,
-            b.val,
-            b.test,
-        )
+        assert ending(a) == ending(b)
         for name, value in a.weights.items():
             torch.testing.assert_close(value, b.weights[name], rtol=1e-3, atol=1e-4, msg=name)
 
@@ -214,12 +205,7 @@ def test_groups_that_fit_the_memory_give_the_same(monkeypatch):
     assert [len(group) for group in training(task, chosen, which).groups] == [1] * 5
     for run, a in by_run(whole).items():
         b = by_run(parts)[run]
-        assert (a.selected_epoch, a.epochs, a.val, a.test) == (
-            b.selected_epoch,
-            b.epochs,
-            b.val,
-            b.test,
-        )
+        assert ending(a) == ending(b)
     steps = sum(one.epochs for one in whole.finished)
     for made in (whole, parts):
         assert made.certificates.backward.solves == 2 * steps  # one a scale

@@ -9,15 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.cli.errors import UsageError
-from mgnni.data.catalog import ENTRIES
+from mgnni.data.catalog import ENTRIES, benchmark_named
 
 WORDS = ("true", "false", "none")  # as a person may write True, False and None
-
-
-def benchmark_named(name: str) -> str | None:
-    """Return the benchmark that is meant, if one is."""
-    plain = name.lower().replace("_", "-")
-    return plain if plain in ENTRIES else None
 
 
 def check_exists(data: str) -> None:

@@ -41,7 +41,7 @@ def folder_for(path: Path, worth: float) -> Iterator[None]:
     try:
         writable_folder(path)
         yield
-    except Exception:
+    except Exception:  # whatever it was goes on its way; the disk is put in order first
         early = time.monotonic() - start < worth
         if early or not (path / "state.pt").exists():
             _undo(path, before, missing)
@@ -55,6 +55,7 @@ def _undo(path: Path, before: set[Path], missing: list[Path]) -> None:
     from mgnni.train.folder import FILES
 
     lock = path / ".lock"
+    # What cannot be removed stays: the error that led here is the one to be told.
     with contextlib.suppress(OSError, Timeout):
         if lock.exists():
             with FileLock(lock, timeout=0):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mgnni.cli.benchmarks import benchmark_named, benchmark_options, check_exists
+from mgnni.cli.benchmarks import benchmark_options, check_exists
 from mgnni.cli.errors import UsageError
+from mgnni.data.catalog import benchmark_named
 
 if TYPE_CHECKING:
     Flag = bool

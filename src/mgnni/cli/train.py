@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mgnni.cli.benchmarks import benchmark_named, benchmark_options, check_exists
+from mgnni.cli.benchmarks import benchmark_options, check_exists
 from mgnni.cli.errors import Interrupted, UsageError
 from mgnni.cli.files import folder_for
+from mgnni.data.catalog import benchmark_named
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.options import TableOptions
 from mgnni.train.config import Config, changed
@@ -122,10 +123,8 @@ class Train:
             num_splits=self.num_splits,
         )
         task = source.task
-        # A folder may be called like a benchmark, and has no preset for that.
-        name = task.name if source.schema is None else ""
         said = options.chosen((self.training, self.model), self.given)
-        config = changed(preset_for(name, task.level, self.preset), said)
+        config = changed(preset_for(source.preset, task.level, self.preset), said)
         if config.model.head == "graph" and task.level != "graph":
             raise UsageError(
                 f"--head graph is for whole graphs ({task.name} has a label a node); use linear, "

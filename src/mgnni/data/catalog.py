@@ -166,7 +166,12 @@ _ALL = (
 ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _ALL}
 
 
+def benchmark_named(name: object) -> str | None:
+    """Return the dataset that is meant, in any case, with hyphens or underscores; or None."""
+    plain = name.lower().replace("_", "-") if isinstance(name, str) else ""
+    return plain if plain in ENTRIES else None
+
+
 def find_entry(name: str) -> Entry:
-    """Return the entry of a dataset, by its name in any case, with hyphens or underscores."""
-    plain = name.lower().replace("_", "-") if isinstance(name, str) else name
-    return ENTRIES[check_choice("dataset", plain, ENTRIES)]
+    """Return the entry of the dataset that is meant, or refuse with the nearest name."""
+    return ENTRIES[check_choice("dataset", benchmark_named(name) or name, ENTRIES)]

@@ -1,4 +1,4 @@
-"""Batches of cotangents, as ``torch.autograd.grad(..., is_grads_batched=True)`` hands them over.
+"""Batches, as ``vmap`` and ``torch.autograd.grad(..., is_grads_batched=True)`` hand them over.
 
 Vectorised Jacobians (``torch.autograd.functional.jacobian(vectorize=True)``, and with it PyG's
 ``total_influence``) run backward passes under an older kind of vmap, which asks no
@@ -11,6 +11,12 @@ import torch
 from torch import Tensor
 
 DEEPEST = 8  # levels of vectorised Jacobians inside one another
+
+
+def folded(stack: Tensor, dim: int | None, size: int) -> Tensor:
+    """Fold a batch of stacks, batched at ``dim`` or all the same, into one stack."""
+    moved = stack.expand(size, *stack.shape) if dim is None else stack.movedim(dim, 0)
+    return moved.flatten(0, 1)
 
 
 def batched_level(x: Tensor) -> int | None:

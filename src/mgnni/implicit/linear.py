@@ -22,7 +22,7 @@ from torch import Tensor
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
 from mgnni.graph.product import check_one_operator
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.batched import batched_level, rebatch, unbatch
+from mgnni.implicit.batched import batched_level, folded, rebatch, unbatch
 from mgnni.implicit.check import (
     check_finite_weight,
     check_gamma,
@@ -145,10 +145,7 @@ class _Equilibrium(torch.autograd.Function):
         check_one_operator(in_dims[0])
         weight, bias, request = inputs
         size = info.batch_size
-        stacks = []
-        for tensor, dim in ((weight, in_dims[1]), (bias, in_dims[2])):
-            moved = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-            stacks.append(moved.flatten(0, 1))
+        stacks = [folded(weight, in_dims[1], size), folded(bias, in_dims[2], size)]
         z = _Equilibrium.apply(values, *stacks, request.repeated(size))  # type: ignore[no-untyped-call]
         return z.unflatten(0, (size, -1)), 0
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mgnni.implicit.batched import folded
 from mgnni.layers.dropout import Dropout
 
 
@@ -90,13 +91,10 @@ class _Multiply(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[Any, ...], values: Tensor, right: Tensor, features: Features
     ) -> tuple[Tensor, int]:
-        stacks = []
-        for tensor, dim in ((values, in_dims[0]), (right, in_dims[1])):
-            size = (info.batch_size, *tensor.shape)
-            moved = tensor.expand(size) if dim is None else tensor.movedim(dim, 0)
-            stacks.append(moved.flatten(0, 1))
+        size = info.batch_size
+        stacks = [folded(values, in_dims[0], size), folded(right, in_dims[1], size)]
         product: Tensor = _Multiply.apply(*stacks, features)  # type: ignore[no-untyped-call]
-        return product.view(info.batch_size, -1, *product.shape[1:]), 0
+        return product.view(size, -1, *product.shape[1:]), 0
 
 
 def sparse_linear(features: Features, dropout: Dropout, weight: Tensor, bias: Tensor) -> Tensor:

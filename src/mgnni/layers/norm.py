@@ -16,14 +16,15 @@ class BatchNorm(nn.BatchNorm1d):
     def forward(self, x: Tensor) -> Tensor:
         """Normalise every channel over the nodes in training, by what was seen before else."""
         running_mean, running_var = self.running_mean, self.running_var
-        if running_mean is None or running_var is None or not self.training or x.size(0) < 2:
+        rate, count = self.momentum, x.size(0)
+        if running_mean is None or running_var is None or rate is None:
+            return super().forward(x)
+        if not self.training or count < 2:
             return super().forward(x)
         mean = x.mean(0)
         centred = x - mean
         var = (centred * centred).mean(0)
         with torch.no_grad():
-            count = x.size(0)
-            rate = self.momentum if self.momentum is not None else 0.1
             running_mean.mul_(1 - rate).add_(mean.detach().to(running_mean.dtype), alpha=rate)
             unbiased = var.detach().to(running_var.dtype) * (count / (count - 1))
             running_var.mul_(1 - rate).add_(unbiased, alpha=rate)

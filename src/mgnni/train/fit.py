@@ -74,8 +74,7 @@ def fit(
     """
     source = find_source(data, options=options, tables=tables, metric=metric, num_splits=num_splits)
     task = source.task
-    benchmark = task.name if source.schema is None else ""  # a file may be called like one
-    base = preset_for(benchmark, task.level, preset) if config is None else config
+    base = preset_for(source.preset, task.level, preset) if config is None else config
     plan = Plan(task, changed(base, changes), runs_of(task, split, seed), rule, together)
     job = Job(source, plan, device, deterministic)
     folder = None if output is None else Path(output)

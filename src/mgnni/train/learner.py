@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ def check_graphs(graphs: Sequence[Data], width: int) -> None:
         raise DataError(f"graph {index} (from 0): {problem}")
 
 
-class Learner:
+class Learner(ABC):
     """Some runs of one configuration on one task, trained side by side.
 
     Args:
@@ -99,13 +100,13 @@ class Learner:
         """The runs still in training."""
         return self.together.runs
 
+    @abstractmethod
     def batches(self, epoch: int) -> Iterator[Batch]:
         """Yield what one epoch trains on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores(self, part: str) -> list[Tensor]:
         """Return the logits of ``task.rows(split, part)`` for every run."""
-        raise NotImplementedError
 
     def train_epoch(self, epoch: int) -> list[float]:
         """Train for one epoch; return the mean loss of each run."""

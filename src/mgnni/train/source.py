@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch_geometric.data import Data, Dataset
 
-from mgnni.data.catalog import ENTRIES
+from mgnni.data.catalog import ENTRIES, benchmark_named
 from mgnni.data.folds import random_splits
 from mgnni.data.registry import load_task
 from mgnni.data.tables.graphfile import GraphFile
@@ -38,6 +38,11 @@ class Source:
     schema: Schema | None
     origin: str
 
+    @property
+    def preset(self) -> str:
+        """Whose preset applies: the benchmark's; a file may only be called like one."""
+        return self.task.name if self.schema is None else ""
+
 
 def find_source(
     data: Any,
@@ -60,7 +65,7 @@ def find_source(
         split_seed: of these splits.
     """
     name = str(data) if isinstance(data, (str, Path)) else type(data).__name__
-    benchmark = isinstance(data, str) and name.lower().replace("_", "-") in ENTRIES
+    benchmark = benchmark_named(data) is not None
     if options and not benchmark:
         raise ArgumentError(
             f"'options' are those of a benchmark (got {sorted(options)} for {name!r}); leave "

@@ -84,12 +84,7 @@ def _graph_file(
 
 
 def _arrays(where: str, graph: Any) -> dict[str, npt.NDArray[Any]]:
-    stored = _stored(graph)
-    if stored is None:
-        raise DataError(
-            f"{where}: must be a torch_geometric.data.Data or its dict (got "
-            f"{type(graph).__name__}); convert it, from HeteroData with .to_homogeneous()"
-        )
+    stored = _stored(where, graph)
     arrays: dict[str, npt.NDArray[Any]] = {}
     for key in USED:
         value = stored.get(key)
@@ -107,14 +102,17 @@ def _arrays(where: str, graph: Any) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
-def _stored(graph: Any) -> Mapping[str, Any] | None:
-    """Return what a graph holds, or None if it is no graph."""
+def _stored(where: str, graph: Any) -> Mapping[str, Any]:
+    """Return what a graph holds."""
     if isinstance(graph, Mapping):
         return graph
-    if not isinstance(graph, Data):
-        return None
-    try:
-        return dict(graph.to_dict())
-    # An object from a file may lack any of its parts.
-    except Exception:
-        return None
+    problem: Exception | None = None
+    if isinstance(graph, Data):
+        try:
+            return dict(graph.to_dict())
+        except Exception as error:  # an object from a file may lack any of its parts
+            problem = error
+    raise DataError(
+        f"{where}: must be a torch_geometric.data.Data or its dict (got "
+        f"{type(graph).__name__}); convert it, from HeteroData with .to_homogeneous()"
+    ) from problem
