@@ -1,38 +1,102 @@
 """Write the tables of README.md and docs from the stored results; a test compares the two.
 
-python benchmarks/table.py
+A table stands between ``<!-- table: KIND-WHERE -->`` and ``<!-- end -->``: what is shown, and on
+which kind of device it was measured. Results are what ``mgnni bench`` stores:
+
+    mgnni bench --output benchmarks/results
+    python benchmarks/table.py
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SAID = {"missed": "not reached", "wrong": "wrong", "absent": "–"}
+
+
+def duration(row: dict[str, Any] | None) -> str:
+    """A time in milliseconds with three digits, or why there is none."""
+    if row is None:
+        return ""
+    if row["seconds"] is None:
+        return SAID[row["verdict"]]
+    return f"{1e3 * row['seconds']:.3g}" if row["seconds"] < 1 else f"{1e3 * row['seconds']:,.0f}"
+
+
+def heading(stored: dict[str, Any]) -> str:
+    """What it was measured with."""
+    return f"{stored['device']}, torch {stored['versions']['torch']}; milliseconds."
+
+
+def cases(stored: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """The rows by case and method."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in stored["rows"]:
+        found.setdefault(row["case"], {})[row["method"]] = row
+    return found
+
+
+def full_table(stored: dict[str, Any]) -> str:
+    """Every row, with its errors."""
+    memory = any(row["memory"] is not None for row in stored["rows"])
+    lines = [
+        heading(stored),
+        "",
+        "| | | time | × textbook | forward error | gradient error |" + (" MiB |" if memory else ""),
+        "| --- | --- | ---: | ---: | ---: | ---: |" + (" ---: |" if memory else ""),
+    ]
+    for case, rows in cases(stored).items():
+        for place, (method, row) in enumerate(rows.items()):
+            errors = row["errors"] or {}
+            cells = [
+                case if place == 0 else "",
+                f"{method} ({row['note']})" if method == "TorchDEQ" else method,
+                duration(row),
+                "" if row["ratio"] is None else f"{row['ratio']:.2f}",
+                *(f"{errors[key]:.0e}" if errors else "" for key in ("forward", "gradient")),
+            ]
+            if memory:
+                cells.append("" if row["memory"] is None else f"{row['memory'] / 2**20:,.0f}")
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def solve_table(stored: dict[str, Any]) -> str:
-    """Milliseconds of the textbook loop and of ``auto``, one line a case."""
+    """The textbook loop, TorchDEQ and ``auto``, one line a case."""
     lines = [
-        f"{stored['device']}, torch {stored['torch']}; milliseconds, forward + backward.",
+        heading(stored),
         "",
-        "| graph | scales | weights | textbook loop | `auto` | |",
-        "| --- | --- | --- | ---: | ---: | ---: |",
+        "| graph, largest eigenvalue | textbook loop | TorchDEQ | `auto` | × textbook |",
+        "| --- | ---: | ---: | ---: | ---: |",
     ]
-    cases: dict[str, dict[str, Any]] = {}
-    for row in stored["rows"]:
-        case = row["case"]
-        scales = ", ".join(map(str, case["scales"]))
-        directed = "directed" if case["directed"] else "undirected"
-        name = f"{case['graph']}, {directed} | {{{scales}}} | {case['weights']}"
-        cases.setdefault(name, {})[row["solver"]] = row
-    for name, rows in cases.items():
-        slow, fast = rows["textbook"]["seconds"], rows["auto"]["seconds"]
-        lines.append(f"| {name} | {1e3 * slow:.1f} | {1e3 * fast:.1f} | {slow / fast:.1f} × |")
+    for case, rows in cases(stored).items():
+        times = [duration(rows.get(method)) for method in ("textbook", "TorchDEQ", "mgnni")]
+        ratio = rows["mgnni"]["ratio"]
+        times.append("" if ratio is None else f"{ratio:.1f} ×")
+        lines.append(f"| {case} | {' | '.join(times)} |")
+    return "\n".join(lines) + "\n"
+
+
+def solvers_table(stored: dict[str, Any]) -> str:
+    """Every solver, one column each."""
+    known = dict.fromkeys(row["method"] for row in stored["rows"])
+    names = [name for name in known if name.startswith("mgnni, ")]
+    titles = [f"`{name.removeprefix('mgnni, ')}`" for name in names]
+    lines = [
+        heading(stored),
+        "",
+        f"| | {' | '.join(titles)} |",
+        f"| --- |{' ---: |' * len(names)}",
+    ]
+    for case, rows in cases(stored).items():
+        lines.append(f"| {case} | {' | '.join(duration(rows.get(name)) for name in names)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -54,7 +118,13 @@ def together_table(stored: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-TABLES = {"solve": solve_table, "together": together_table}
+# What is shown, from which results.
+KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    **{name: (name, full_table) for name in ("epoch", "ppi", "small", "scaling", "large")},
+    "solve": ("solve", solve_table),
+    "solvers": ("solve", solvers_table),
+    "together": ("together", together_table),
+}
 
 
 def pages() -> list[Path]:
@@ -66,8 +136,10 @@ def render(text: str) -> str:
     """Return ``text`` with every table made anew from its stored result."""
 
     def table(found: re.Match[str]) -> str:
-        stored = json.loads((HERE / "results" / f"{found[2]}.json").read_text())
-        return found[1] + TABLES[found[2].split("-")[0]](stored) + found[3]
+        kind, where = found[2].split("-", 1)
+        name, show = KINDS[kind]
+        stored = json.loads((HERE / "results" / f"{name}-{where}.json").read_text("utf-8"))
+        return found[1] + show(stored) + found[3]
 
     return BLOCK.sub(table, text)
 

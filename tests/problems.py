@@ -123,10 +123,10 @@ def state_norm(operator: Propagation, x: Tensor) -> float:
 
 
 def admits(solver: str, operator: Propagation, w: Tensor) -> bool:
-    """Whether a solver takes this problem: three of them live on symmetry."""
+    """Whether a solver takes this problem: four of them live on symmetry."""
     symmetric = torch.allclose(w, w.T, rtol=0, atol=1e-14 * w.abs().max().item())
     if solver == "series":
         return symmetric
-    if solver in ("cg", "chebyshev", "spectral"):
+    if solver in ("cg", "chebyshev", "spectral", "wide"):
         return symmetric and operator.symmetric
     return True

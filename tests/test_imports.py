@@ -14,11 +14,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "files": set(),
     "version": set(),
-    "graph": {"errors"},
-    "solve": {"errors"},
+    "kernels": {"errors"},
+    "graph": {"errors", "kernels"},
+    "solve": {"errors", "kernels"},
     "data": {"errors", "files"},
     "implicit": {"errors", "graph", "solve"},
-    "layers": {"errors", "graph", "solve", "implicit"},
+    "layers": {"errors", "kernels", "graph", "solve", "implicit"},
     "models": {"errors", "graph", "solve", "implicit", "layers"},
     "analysis": {"errors", "graph", "solve", "implicit", "layers", "models"},
     "train": {
@@ -31,6 +32,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "layers",
         "models",
         "data",
+    },
+    "bench": {
+        "errors",
+        "graph",
+        "solve",
+        "implicit",
+        "layers",
+        "models",
+        "data",
+        "train",
     },
 }
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}

@@ -22,7 +22,7 @@ def solvers(normalization: str, weight_kind: str) -> list[str]:
     if weight_kind != "general":
         names.append("series")
         if normalization == "sym":
-            names += ["cg", "chebyshev", "spectral"]
+            names += ["cg", "chebyshev", "spectral", "wide"]
     return names
 
 

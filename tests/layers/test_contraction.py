@@ -1,11 +1,15 @@
 """The parametrisation: its formula, its norm below one, its eigenvalues above zero."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgnni.layers.contraction import contraction
+from mgnni.layers.contraction import KnownContraction, contraction
+from mgnni.solve.dense import LARGE
 from problems import generator
 
 
@@ -75,3 +79,107 @@ def test_its_gradient_is_that_of_the_formula(device):
 def test_its_size_does_not_matter(device):
     f = factor(3, 3, device=device)
     torch.testing.assert_close(contraction(1e3 * f), contraction(f), rtol=1e-11, atol=0)
+
+
+def plain(f, eps=1e-12):
+    """The formula, differentiated by autograd."""
+    gram = f.mT @ f
+    return gram / (torch.linalg.matrix_norm(gram, keepdim=True) + eps)
+
+
+def test_its_second_derivative_is_that_of_the_formula(device):
+    f = factor(2, 3, 3, device=device).requires_grad_()
+    assert torch.autograd.gradgradcheck(contraction, (f,))
+    for loss in (lambda w: w.pow(3).sum(), lambda w: w[..., 0, 1].sum()):
+        hessians = [
+            torch.autograd.functional.hessian(lambda x, g=g, loss=loss: loss(g(x)), f)
+            for g in (contraction, plain)
+        ]
+        torch.testing.assert_close(*hessians, rtol=1e-10, atol=1e-12)
+
+
+def test_its_gradient_counts_a_large_epsilon(device):
+    f = factor(3, 3, device=device).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: contraction(x, eps=2.0), (f,))
+    assert torch.autograd.gradgradcheck(lambda x: contraction(x, eps=2.0), (f,))
+
+
+@pytest.mark.parametrize("vectorize", [False, True])
+def test_transforms(vectorize, device):
+    f = factor(3, 4, 4, device=device)
+    torch.testing.assert_close(torch.func.vmap(contraction)(f), plain(f), rtol=1e-12, atol=1e-14)
+    moved = torch.func.vmap(contraction, in_dims=1, out_dims=1)(f.movedim(0, 1))
+    torch.testing.assert_close(moved.movedim(1, 0), plain(f), rtol=1e-12, atol=1e-14)
+    ours = torch.autograd.functional.jacobian(contraction, f, vectorize=vectorize)
+    want = torch.autograd.functional.jacobian(plain, f)
+    torch.testing.assert_close(ours, want, rtol=1e-10, atol=1e-13)
+    torch.testing.assert_close(torch.func.jacrev(contraction)(f), want, rtol=1e-10, atol=1e-13)
+    each = [
+        torch.func.vmap(torch.func.grad(lambda x, g=g: g(x).pow(3).sum()))(f)
+        for g in (contraction, plain)
+    ]
+    torch.testing.assert_close(*each, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(LARGE + 3, LARGE + 3), (2, LARGE + 3, LARGE + 3)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_a_large_one_is_as_a_small_one(shape, dtype, device):
+    f = (factor(*shape) @ torch.diag(torch.linspace(0.1, 3, shape[-1]).double())).to(device, dtype)
+    cotangent = factor(*shape, seed=1).to(device, dtype)  # not symmetric
+    exact = f.double().requires_grad_()
+    want = plain(exact)
+    (want_grad,) = torch.autograd.grad(want, exact, cotangent.double())
+    f.requires_grad_()
+    stacked = torch.func.vmap(contraction)(f.unsqueeze(0))[0]
+    for ours in (contraction(f), stacked):
+        torch.testing.assert_close(ours.double(), want, rtol=1e-5, atol=1e-8)
+        torch.testing.assert_close(ours, ours.mT, rtol=1e-6, atol=1e-9)
+        (grad,) = torch.autograd.grad(ours, f, cotangent)
+        gap = (grad.double() - want_grad).norm() / want_grad.norm()
+        assert gap <= (1e-12 if dtype is torch.float64 else 1e-5)
+
+
+class TestKnownContraction:
+    def test_the_same_factors_are_not_multiplied_again(self, device):
+        known, f = KnownContraction(), factor(2, 4, 4, device=device).requires_grad_()
+        with torch.no_grad():
+            first = contraction(f, known=known)
+        again = contraction(f, known=known)
+        assert again.data_ptr() == first.data_ptr()
+        # What was found without gradients serves with them.
+        ours, want = (torch.autograd.grad(w.pow(3).sum(), f)[0] for w in (again, plain(f)))
+        torch.testing.assert_close(ours, want, rtol=1e-12, atol=1e-14)
+        assert torch.autograd.gradgradcheck(lambda x: contraction(x, known=known), (f,))
+
+    @pytest.mark.parametrize("change", ["in place", "eps", "dtype", "fewer"])
+    def test_any_change_is_noticed(self, change, device):
+        known, f, eps = KnownContraction(), factor(2, 4, 4, device=device), 1e-12
+        contraction(f, known=known)
+        if change == "in place":
+            f[1, 2, 3] += 1.0
+        elif change == "eps":
+            eps = 0.5
+        elif change == "dtype":
+            f = f.float()
+        else:
+            f = f[:1]
+        torch.testing.assert_close(contraction(f, eps, known=known), plain(f, eps))
+
+    def test_runs_together(self, device):
+        known, f = KnownContraction(), factor(3, 2, 4, 4, device=device)
+        for _ in range(2):
+            ours = torch.func.vmap(lambda x: contraction(x, known=known))(f)
+            torch.testing.assert_close(ours, plain(f))
+
+    def test_an_inference_pass_leaves_nothing(self, device):
+        known, f = KnownContraction(), factor(2, 4, 4, device=device).requires_grad_()
+        with torch.inference_mode():
+            contraction(f, known=known)
+        contraction(f, known=known).sum().backward()
+        assert f.grad is not None
+
+    def test_copies_and_pickles_are_empty(self, device):
+        known = KnownContraction()
+        contraction(factor(4, 4, device=device), known=known)
+        for copied in (copy.deepcopy(known), pickle.loads(pickle.dumps(known))):
+            assert copied._last is None

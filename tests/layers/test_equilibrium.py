@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from mgnni import ArgumentError, MultiscaleEquilibrium, Propagation, SolveLog, Status
+from mgnni.implicit import linear
 from mgnni.layers.contraction import contraction
+from mgnni.solve import known as known_module
 from problems import dense_solution, generator, propagation
 
 CHANNELS, SCALES, GAMMA = 4, (1, 2, 3), 0.9
@@ -212,3 +214,126 @@ def test_nothing_and_one_node(device):
     eye = torch.eye(CHANNELS, dtype=torch.float64, device=device)
     want = bias @ torch.linalg.inv(eye - GAMMA * contraction(layer.factor))
     torch.testing.assert_close(layer(bias, single), want, rtol=1e-10, atol=1e-12)
+
+
+@pytest.fixture
+def solves(monkeypatch):
+    """The right-hand sides of all equations that are solved, as they come."""
+    seen, solve = [], linear.solve
+
+    def counted(equations, *args):
+        seen.append(equations.bias.shape)
+        return solve(equations, *args)
+
+    monkeypatch.setattr(linear, "solve", counted)
+    monkeypatch.setattr(known_module, "solve", counted)
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["sym", "dir"])
+def test_a_training_pass_takes_over_what_evaluation_has_just_solved(kind, solves, device):
+    layer = make_layer(device)
+    operator = propagation(kind).to(device)
+    bias = normal(12, CHANNELS, device=device)
+    with torch.no_grad():
+        evaluated = layer.eval()(bias, operator)
+    log = layer.log
+    z = layer.train()(bias, operator)
+    assert len(solves) == 1
+    assert layer.log is not log
+    assert layer.log.forward == log.forward
+    torch.testing.assert_close(z, evaluated, rtol=0, atol=0)
+    ours, want = (
+        torch.autograd.grad(states[:, 5].pow(3).sum(), layer.factor)[0]
+        for states in (z, dense_states(layer, bias, operator))
+    )
+    torch.testing.assert_close(ours, want, rtol=1e-8, atol=1e-10)
+    assert len(solves) == 2  # the adjoint equations
+    with torch.no_grad():
+        layer.factor.add_(0.1)
+    changed = layer(bias, operator)
+    assert len(solves) == 3
+    torch.testing.assert_close(changed, dense_states(layer, bias, operator), rtol=1e-9, atol=1e-11)
+
+
+def test_states_that_a_user_changed_are_solved_for_again(solves, device):
+    layer = make_layer(device)
+    operator = propagation("dir").to(device)
+    bias = normal(12, CHANNELS, device=device)
+    with torch.no_grad():
+        want = layer(bias, operator).clone()
+        layer(bias, operator).relu_()
+        torch.testing.assert_close(layer(bias, operator), want, rtol=0, atol=0)
+    assert len(solves) == 2
+
+
+def test_several_runs_take_over_together(solves, device):
+    layer = make_layer(device)
+    operator = propagation("sym").to(device)
+    bias = normal(12, CHANNELS, device=device)
+    factors = normal(2, 3, CHANNELS, CHANNELS, device=device, seed=3).requires_grad_()
+
+    def run(factor):
+        return torch.func.functional_call(layer, {"factor": factor}, (bias, operator))
+
+    with torch.no_grad():
+        torch.func.vmap(run)(factors)
+    z = torch.func.vmap(run)(factors)
+    assert len(solves) == 1
+    (grad,) = torch.autograd.grad(z[:, :, 5].pow(3).sum(), factors)
+    for got, factor in zip(grad, factors.detach(), strict=True):
+        alone = make_layer(device)
+        alone.load_state_dict({"factor": factor})
+        dense = dense_states(alone, bias, operator)
+        (want,) = torch.autograd.grad(dense[:, 5].pow(3).sum(), alone.factor)
+        torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-10)
+
+
+def test_second_derivatives_of_states_taken_over(device):
+    layer = make_layer(device)
+    operator = propagation("dir").to(device)
+    bias = normal(12, CHANNELS, device=device).requires_grad_()
+    with torch.no_grad():
+        layer(bias, operator)
+    found = []
+    for states in (layer(bias, operator), dense_states(layer, bias, operator)):
+        (grad,) = torch.autograd.grad(states.pow(3).sum(), bias, create_graph=True)
+        found.append(torch.autograd.grad(grad[5].pow(2).sum(), layer.factor)[0])
+    torch.testing.assert_close(*found, rtol=1e-7, atol=1e-8)
+
+
+def test_low_memory_keeps_no_states_and_no_wide_weights(solves, device):
+    layer = MultiscaleEquilibrium(513, (1,), memory="low").to(device)
+    operator = propagation("sym").to(device).to(torch.float32)
+    bias = normal(12, 513, device=device).float()
+    with torch.no_grad():
+        for _ in range(2):
+            layer(bias, operator)
+    assert len(solves) == 2
+    assert layer._contraction is None
+    assert layer._known.weights._last is layer._known.solution._last is None
+
+
+def test_a_wide_layer(device):
+    layer = MultiscaleEquilibrium(530, (1, 2), GAMMA).to(device)
+    operator = propagation("sym").to(device)
+    bias = normal(12, 530, device=device)
+    z = layer(bias.float(), operator.to(torch.float32))
+    assert {stats.solver for stats in layer.log.forward} == {"wide"}
+    (grad,) = torch.autograd.grad(z[:, 5].pow(3).sum(), layer.factor)
+    exact = layer.factor.detach().double().requires_grad_()
+    s, v = torch.linalg.eigh(operator.to_dense())
+    states = []
+    for factor, scale in zip(exact, (1, 2), strict=True):
+        gram = factor.T @ factor
+        w = GAMMA * gram / gram.square().sum().sqrt()
+        eye = torch.eye(530, dtype=torch.float64, device=device)
+        rows = [
+            torch.linalg.solve(eye - one * w, row)
+            for one, row in zip(s**scale, v.T @ bias, strict=True)
+        ]
+        states.append(v @ torch.stack(rows))
+    want = torch.stack(states)
+    torch.testing.assert_close(z.double(), want, rtol=1e-5, atol=1e-5)
+    (want_grad,) = torch.autograd.grad(want[:, 5].pow(3).sum(), exact)
+    assert (grad.double() - want_grad).norm() <= 1e-4 * want_grad.norm()

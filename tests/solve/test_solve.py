@@ -70,7 +70,7 @@ def test_a_looser_tolerance_takes_no_more_work(solver, device):
         for tol in (0.5, 1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
     ]
     assert counts == sorted(counts)
-    assert solver == "spectral" or counts[-1] > counts[0]
+    assert solver in ("spectral", "wide") or counts[-1] > counts[0]  # closed forms have none
 
 
 @pytest.mark.parametrize("solver", [*SOLVERS, "auto"])

@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 
-from mgnni.solve.weights import WIDE, KnownWeights, Weights
+from mgnni.solve.weights import KnownWeights, Weights
 from problems import weight
 
 
@@ -89,7 +89,24 @@ class TestKnownWeights:
         for copied in (copy.deepcopy(known), pickle.loads(pickle.dumps(known))):
             assert copied._last is None
 
-    def test_wide_weights_are_not_held(self):
-        known = KnownWeights()
-        known.of(torch.zeros(1, WIDE + 1, WIDE + 1))
+    def test_what_is_proven_of_them_is_a_difference(self, device):
+        known, tensor = KnownWeights(), self.weights().to(device)
+        first = known.of(tensor)
+        second = known.of(tensor, normed=True)
+        assert second.normed
+        assert not first.normed
+        assert known.of(tensor, normed=True) is second
+
+    def test_it_knows_which_it_holds(self, device):
+        known, tensor = KnownWeights(), self.weights().to(device)
+        first = known.of(tensor)
+        assert known.holds(first)
+        second = known.of(2 * tensor)
+        assert known.holds(second)
+        assert not known.holds(first)
+
+    def test_memory_of_an_inference_pass_is_not_held(self, device):
+        known, tensor = KnownWeights(), self.weights().to(device)
+        with torch.inference_mode():
+            known.of(tensor)
         assert known._last is None

@@ -7,16 +7,9 @@ from torch_geometric.data import Data
 
 from mgnni import MGNNI
 from mgnni.errors import ArgumentError, DataError, MgnniError
+from mgnni.train.build import build_model, num_parameters
 from mgnni.train.config import Config, ModelConfig
-from mgnni.train.learner import (
-    build_model,
-    check_graphs,
-    learner_for,
-    num_parameters,
-    prepared,
-    rate,
-    row_losses,
-)
+from mgnni.train.learner import check_graphs, learner_for, prepared, rate, row_losses
 from mgnni.train.many_graphs import GraphLearner
 from mgnni.train.one_graph import NodeLearner
 from train.cases import config, graph_task, inductive_task, node_task, runs, training

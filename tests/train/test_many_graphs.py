@@ -1,10 +1,12 @@
 import pytest
 import torch
 from torch.nn import functional
+from torch_geometric.data import Batch
 
+from mgnni import Propagation
 from mgnni.data.split import Split
 from mgnni.errors import ArgumentError
-from mgnni.train.learner import build_model
+from mgnni.train.build import build_model
 from mgnni.train.many_graphs import GraphLearner
 from mgnni.train.streams import INITIAL, Run, order
 from train.cases import EXACT, config, graph_task, inductive_task, runs, trained, training
@@ -24,7 +26,7 @@ def begun(task, chosen, run=FIRST) -> GraphLearner:
 
 def contents(learner: GraphLearner, epoch: int) -> list[list[int]]:
     """The sizes of the graphs of each batch, which tell them apart well enough."""
-    return [inputs[3].bincount().tolist() for inputs, _, _ in learner.batches(epoch)]
+    return [inputs[1].batch.bincount().tolist() for inputs, _, _ in learner.batches(epoch)]
 
 
 def test_batches_hold_every_training_graph_once_in_the_order_of_the_epoch():
@@ -47,13 +49,38 @@ def test_unshuffled_batches_are_drawn_once():
     learner = begun(task, config(batch_size=3, shuffle=False))
     first, second = (list(learner.batches(epoch)) for epoch in (1, 7))
     for one, other in zip(first, second, strict=True):
-        assert one[0][1] is other[0][1]  # the same tensors: their operator is built once
+        assert one[0][1] is other[0][1]  # the same operator
     train = task.splits[0].train
     drawn = train[order(Run(0, 0), 0, train.numel())]
     sizes = [int(task.graphs[unit].num_nodes) for unit in drawn]
     assert [size for batch in contents(learner, 1) for size in batch] == sizes
     assert drawn.tolist() != train.tolist()  # files are often sorted by class
     assert contents(learner, 1) != contents(begun(task, learner.config, Run(0, 1)), 1)
+
+
+def test_inputs_are_those_of_a_batch_built_from_its_graphs():
+    task = inductive_task()
+    learner = begun(task, config(batch_size=2, undirected=True, **EXACT))
+    drawn = task.splits[0].train[order(FIRST, 1, 3)][:2]
+    ((x, propagation), *_), *_ = learner.batches(1)
+    batch = Batch.from_data_list([task.graphs[unit] for unit in drawn])
+    torch.testing.assert_close(x, batch.x.double())
+    built = Propagation.from_edge_index(
+        batch.edge_index, batch.num_nodes, batch=batch.batch, dtype=torch.float64
+    )
+    torch.testing.assert_close(propagation.to_dense(), built.to_dense())
+    assert torch.equal(propagation.batch, built.batch)
+
+
+def test_operators_are_built_once_and_small_graphs_solved_in_closed_form(monkeypatch):
+    learner = begun(graph_task(), config(batch_size=3))
+    monkeypatch.setattr(Propagation, "from_edge_index", None)  # nobody may ask for another
+    for epoch in (1, 2):
+        learner.train_epoch(epoch)
+        learner.validate()
+    assert learner.certificates.forward.solvers == {"spectral"}
+    assert learner.certificates.backward.solvers == {"spectral"}
+    assert learner.certificates.forward.failures == 0
 
 
 def test_labels_and_weights_of_a_batch():

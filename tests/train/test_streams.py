@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mgnni.train.streams import DROPOUT, INITIAL, ORDER, Run, at_step, dropout_keys, mixed, order
+from mgnni.train.streams import DROPOUT, INITIAL, ORDER, Run, dropout_keys, mixed, offset, order
 
 CPU = torch.device("cpu")
 
@@ -43,7 +43,7 @@ def test_keys_differ_between_runs_layers_and_steps():
     runs = [Run(split, seed) for split in range(5) for seed in range(3)]
     keys = dropout_keys(runs, 4, CPU)
     assert keys.shape == (15, 4)
-    every = torch.stack([at_step(keys, step) for step in range(200)])
+    every = torch.stack([keys + offset(step) for step in range(200)])
     assert every.unique().numel() == every.numel()
     for row, run in zip(keys, runs, strict=True):
         assert torch.equal(row, dropout_keys([run], 4, CPU)[0])  # whoever else is there
@@ -53,7 +53,7 @@ def test_keys_differ_between_runs_layers_and_steps():
 def test_steps_wrap_around(step):
     keys = torch.tensor([[2**63 - 1, -(2**63), 0]])
     wanted = [(key + 0x9E3779B97F4A7C15 * step + 2**63) % 2**64 - 2**63 for key in keys[0].tolist()]
-    assert at_step(keys, step)[0].tolist() == wanted
+    assert (keys + offset(step))[0].tolist() == wanted
 
 
 def test_no_dropout_layer_is_no_key():

@@ -10,13 +10,14 @@ from torch.nn import functional
 
 import mgnni.train.training as training_module
 from mgnni.layers.dropout import Dropout
+from mgnni.train.build import build_model
 from mgnni.train.canonical import canonical_order
 from mgnni.train.config import changed
 from mgnni.train.device import one_thread
-from mgnni.train.learner import build_model, prepared
+from mgnni.train.learner import prepared
 from mgnni.train.one_graph import NodeLearner
 from mgnni.train.presets import preset_for
-from mgnni.train.streams import INITIAL, Run, at_step, dropout_keys
+from mgnni.train.streams import INITIAL, Run, dropout_keys, offset
 from mgnni.train.together import Together
 from train.cases import (
     EXACT,
@@ -253,7 +254,7 @@ def plain_loop(task, chosen, run: Run) -> dict:
     for epoch in range(1, chosen.epochs + 1):
         model.train()
         for place, layer in enumerate(layers):
-            layer.keyed, layer.key = True, at_step(keys, epoch - 1)[0, place]
+            layer.keyed, layer.key = True, (keys + offset(epoch - 1))[0, place]
         if chosen.schedule == "cosine":  # PyTorch's own, in closed form
             part = (1 + math.cos(math.pi * (epoch - 1) / chosen.epochs)) / 2
             optimizer.param_groups[0]["lr"] = chosen.lr * part

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from mgnni.cli.bench import Bench
 from mgnni.cli.datasets import Datasets
 from mgnni.cli.errors import (
     BAD_USAGE,
@@ -53,6 +54,7 @@ COMMANDS: dict[str, type[Any]] = {
     "datasets": Datasets,
     "train": Train,
     "predict": Predict,
+    "bench": Bench,
 }
 
 

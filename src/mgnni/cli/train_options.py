@@ -31,7 +31,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "head": ("linear", "residual", "graph"),
     "normalization": ("auto", "sym", "dir", "out", "row", "none"),
     "flow": ("source_to_target", "target_to_source"),
-    "solver": (*("auto", "anderson", "cg", "chebyshev", "gmres", "picard", "series", "spectral"),),
+    "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide".split()),
     "memory": ("fast", "low"),
 }
 

@@ -19,6 +19,7 @@ class Parts(NamedTuple):
     """What an operator is made of."""
 
     pattern: Pattern
+    weight: Tensor  # of the distinct edges, before they are normalised
     values: Tensor
     symmetric: bool
     bound: Bound
@@ -76,9 +77,14 @@ def build(
         )
     symmetric = is_symmetric(pattern, entries)
     bound = prove(kind, symmetric, source, target, weight.detach(), num_nodes, norm_bound)
-    if to_target:  # P is the transpose of S
-        bound = Bound(bound.value, bound.norm.dual(), bound.reason)
-    return Parts(pattern, entries.to(dtype), symmetric, bound, kind, num_graphs)
+    if to_target:
+        bound = transposed(bound)
+    return Parts(pattern, weight, entries.to(dtype), symmetric, bound, kind, num_graphs)
+
+
+def transposed(bound: Bound) -> Bound:
+    """What is proven of ``P``, the transpose of ``S``."""
+    return Bound(bound.value, bound.norm.dual(), bound.reason)
 
 
 def is_symmetric(pattern: Pattern, values: Tensor) -> bool:
@@ -88,3 +94,21 @@ def is_symmetric(pattern: Pattern, values: Tensor) -> bool:
         return False
     values = values.detach()
     return torch.allclose(values, values[order], rtol=1e-12, atol=0.0)
+
+
+def symmetric_graphs(pattern: Pattern, values: Tensor, graph: Tensor, num_graphs: int) -> Tensor:
+    """As :func:`is_symmetric`, graph by graph; the nodes of a graph must stand together.
+
+    The entries of a graph are then the same range in a matrix and in its transpose.
+
+    Args:
+        pattern: of the matrix.
+        values: of its entries.
+        graph: of each entry.
+        num_graphs: how many graphs there are.
+    """
+    other, order = pattern.transposed
+    equal = torch.isclose(values, values[order], rtol=1e-12, atol=0.0)
+    equal &= (pattern.row == other.row) & (pattern.col == other.col)
+    unequal = torch.zeros(num_graphs, dtype=torch.long, device=values.device)
+    return unequal.index_add_(0, graph, (~equal).long()) == 0

@@ -9,6 +9,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from mgnni.kernels.launches import processors
+from mgnni.kernels.rows import Rows, share_out
+
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
@@ -54,6 +57,18 @@ class Pattern:
         return int(self.crow.diff().max()) if self.num_nodes else 0
 
     @cached_property
+    def lengths(self) -> Tensor:
+        """Number of non-zeros of each row, on the CPU."""
+        return self.crow.diff().cpu()
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows, shared out to the processors of the accelerator that they are on."""
+        device = self.crow.device
+        with torch.inference_mode(False):
+            return share_out(self.lengths, processors(device), device)
+
+    @cached_property
     def transposed(self) -> tuple[Pattern, Tensor]:
         """The pattern of the transpose, and the order that carries values over to it."""
         col = self.col.long()
@@ -64,7 +79,7 @@ class Pattern:
         """Return the sparse CSR tensor with these ``values``."""
         size = (self.num_nodes, self.num_nodes)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
             return torch.sparse_csr_tensor(
                 self.crow, self.col, values, size, check_invariants=False
             )

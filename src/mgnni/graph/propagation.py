@@ -33,6 +33,7 @@ class Propagation:
         normalization: the one used; never ``"auto"``.
         batch: the graph of each node, or ``None`` for a single graph.
         unit: relative rounding of the entries; ``norm_bound`` is that of the exact ones.
+        prefers_spectrum: whether eigenpairs are at hand, and the fastest way to solve.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Propagation:
         self.unit = max(unit, torch.finfo(values.dtype).eps)
         self._matrix: Tensor | None = None
         self._spectrum: Spectrum | None = None
+        self.prefers_spectrum = False
         self._double: Propagation | None = None
         self._adjoint: Propagation | None = None
         self._adjoint_of: weakref.ref[Propagation] | None = None
@@ -168,8 +170,7 @@ class Propagation:
     def spectrum(self) -> Spectrum:
         """Eigenpairs of every graph; computed once. Only for a symmetric operator."""
         if self._spectrum is None:
-            with torch.inference_mode(False), torch.no_grad():
-                self._spectrum = Spectrum.of(self.pattern, self.values, self.batch, self.num_graphs)
+            self._spectrum = Spectrum.of(self.pattern, self.values, self.batch, self.num_graphs)
         return self._spectrum
 
     @property

@@ -12,7 +12,9 @@ same certificate, and is differentiable in turn.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,24 +31,59 @@ from mgnni.implicit.check import (
     check_options,
     check_tensors,
 )
+from mgnni.solve.dense import product
 from mgnni.solve.equation import Equations
+from mgnni.solve.known import Known
+from mgnni.solve.planned import Pending, solve_planned
 from mgnni.solve.result import SolveStats, Status
-from mgnni.solve.solve import Options, solve
-from mgnni.solve.weights import KnownWeights, Weights
+from mgnni.solve.solve import Options, plan_for, solve
+from mgnni.solve.weights import WIDE, Weights
 
 MEMORY = ("fast", "low")
 ON_FAILURE = ("raise", "warn")
 
+_deferred: ContextVar[bool] = ContextVar("deferred", default=False)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Within, solves on an accelerator do not wait for their own records.
+
+    The caller reads ``pending`` of the log, and does again what missed its tolerance: nothing
+    raises by itself.
+    """
+    token = _deferred.set(True)
+    try:
+        yield
+    finally:
+        _deferred.reset(token)
+
 
 @dataclass
 class SolveLog:
-    """How the equations of one pass were solved, one record a scale.
+    """How the equations of one pass were solved, one record a scale."""
 
-    ``backward`` is empty until gradients have been computed through the pass.
-    """
+    _forward: tuple[SolveStats, ...] | Pending = ()
+    _backward: tuple[SolveStats, ...] | Pending = ()
 
-    forward: tuple[SolveStats, ...] = ()
-    backward: tuple[SolveStats, ...] = ()
+    @property
+    def forward(self) -> tuple[SolveStats, ...]:
+        """How the equations were solved."""
+        if isinstance(self._forward, Pending):
+            self._forward = self._forward.records()
+        return self._forward
+
+    @property
+    def backward(self) -> tuple[SolveStats, ...]:
+        """How the adjoint equations were solved; empty until gradients have been computed."""
+        if isinstance(self._backward, Pending):
+            self._backward = self._backward.records()
+        return self._backward
+
+    @property
+    def pending(self) -> list[Pending]:
+        """The records that are still on an accelerator."""
+        return [one for one in (self._forward, self._backward) if isinstance(one, Pending)]
 
     @property
     def worst_error_bound(self) -> float:
@@ -66,7 +103,9 @@ class _Request:
     memory: str
     on_failure: str
     log: SolveLog
-    known: KnownWeights | None = None
+    known: Known | None = None
+    normed: bool = False
+    deferred: bool = False
     order: int = 0  # 0 for the equation itself, 1 for its adjoint, 2 for the adjoint of that
     equations: Equations | None = None  # what is known of the weights, once solved
     hop: Tensor | None = field(default=None, repr=False)
@@ -87,24 +126,41 @@ class _Request:
     def run(self, weight: Tensor, bias: Tensor) -> Tensor:
         """Solve, record, and raise or warn on failure."""
         if self.equations is None:
-            check_finite_weight(weight)
-            known = Weights(weight) if self.known is None else self.known.of(weight)
-            equations = Equations(self.propagation, self.scales, self.gamma, known, bias)
+            equations = self._equations(weight, bias)
         else:
             equations = self.equations.adjoint(bias)
-        solution = solve(equations, self.options)
+        known = None if self.order or self.memory == "low" else self.known
+        solve_ = solve if known is None else known.solve
+        solution = solve_(equations, self.options, self.deferred)
         self.equations = equations.with_bias(bias.new_empty(len(self.scales), 0, 0))
         self.hop = solution.hop if self.memory == "fast" else None
         if self.order == 1:
-            self.log.backward = solution.stats
+            self.log._backward = solution.stats
         elif self.order == 0:
-            self.log.forward = solution.stats
-        for stats in solution.stats:
-            if not stats.converged:
-                self._fail(stats, bias)
+            self.log._forward = solution.stats
+        if isinstance(solution.stats, tuple):
+            for stats in solution.stats:
+                if not stats.converged:
+                    self._fail(stats, bias)
         return solution.z
 
+    def _equations(self, weight: Tensor, bias: Tensor) -> Equations:
+        weights = Weights(weight, self.normed)
+        equations = Equations(self.propagation, self.scales, self.gamma, weights, bias)
+        plan = plan_for(equations, self.options.solver)
+        if plan is not None:  # then no number is looked at
+            if self.known is not None and plan is solve_planned:
+                weights = replace(weights, basis=self.known.bases.of(weight))
+            return replace(equations, weights=weights)
+        if not bool(weight.sum().isfinite()):  # one number tells, unless the sum overflowed
+            check_finite_weight(weight)
+        if self.known is None or (self.memory == "low" and weights.channels > WIDE):
+            return equations  # of wide weights a copy is as large as many states
+        return replace(equations, weights=self.known.weights.of(weight, self.normed))
+
     def _fail(self, stats: SolveStats, bias: Tensor) -> None:
+        if self.equations is not None:
+            check_finite_weight(self.equations.weights.tensor)
         if stats.status is Status.NOT_FINITE and not bool(torch.isfinite(bias).all()):
             name = "the gradient that reached the equilibrium" if self.order else "'bias'"
             raise ArgumentError(
@@ -174,7 +230,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     if wants_weight:
         if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
             hop = _hop(request.propagation, z, request.scales)
-        grad_weight = request.gamma * (hop.mT @ u)
+        grad_weight = product((request.gamma * hop).mT, u)
     if wants_values:
         grad_values = _grad_values(request, z, request.gamma * (u @ weight.mT))
     return grad_values, grad_weight, u if wants_bias else None, None
@@ -212,12 +268,15 @@ def equilibria(
     options: Options = Options(),  # noqa: B008 (immutable)
     memory: str = "fast",
     on_failure: str = "raise",
-    known: KnownWeights | None = None,
+    known: Known | None = None,
+    normed: bool = False,
 ) -> tuple[Tensor, SolveLog]:
     """Solve the equations of all scales together, differentiably.
 
-    What was found out about the weights of the pass before, in case they are the same, is taken
-    from ``known``.
+    What was found out about the weights of the pass before, and its solution, is taken from
+    ``known`` where the two passes are the same. Weights are ``normed`` if they are symmetric,
+    positive semidefinite, and of Frobenius norm one at most, as
+    :func:`~mgnni.layers.contraction.contraction` makes them.
 
     Returns:
         The states, shape ``(scales, num_nodes, channels)``, and the log of the solves.
@@ -229,7 +288,9 @@ def equilibria(
     stack = bias.unsqueeze(0).expand(len(scales), *bias.shape)
     check_tensors(propagation, weight, stack, len(scales))
     log = SolveLog()
-    request = _Request(propagation, scales, gamma, options, memory, on_failure, log, known)
+    request = _Request(
+        propagation, scales, gamma, options, memory, on_failure, log, known, normed, _deferred.get()
+    )
     values = propagation.values if propagation.values.requires_grad else None
     z: Tensor = _Equilibrium.apply(values, weight, stack, request)  # type: ignore[no-untyped-call]
     return z, log

@@ -40,7 +40,8 @@ def solve_equilibrium(
         scale: :math:`m`, hops of one implicit step.
         gamma: :math:`\gamma`, in [0, 1).
         solver: ``"auto"``, ``"picard"``, ``"anderson"``, ``"cg"``, ``"gmres"``, ``"series"``,
-            ``"chebyshev"`` or ``"spectral"``; ``"auto"`` goes by what is proven and by size.
+            ``"chebyshev"``, ``"spectral"`` or ``"wide"``; ``"auto"`` goes by what is proven and
+            by size.
         tol: bound on the residual relative to the larger of :math:`\|B\|_F`, :math:`\|Z\|_F`,
             in each graph; of the adjoint equation too.
         max_iter: iteration budget; by default as many as the contraction proves to be enough.

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+
+from mgnni.kernels.launches import dropped
+from mgnni.kernels.nvrtc import why_not
 
 _ODD = -1640531535, 2146121005, -2073254261  # odd 32-bit constants with well-mixed bits
 
@@ -28,6 +33,55 @@ def keep_mask(key: Tensor, place: Tensor, p: float) -> Tensor:
     return bits >= round(p * 2**32) - 2**31
 
 
+class _Drop(torch.autograd.Function):
+    """As below by one kernel, which makes the mask again for the gradient."""
+
+    @staticmethod
+    def forward(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
+        return dropped(x.unsqueeze(0), key.view(1), place, p).squeeze(0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, key, place, ctx.p = inputs
+        ctx.save_for_backward(key, place)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        key, place = ctx.saved_tensors
+        grad: Tensor = _Drop.apply(grads[0], key, place, ctx.p)  # type: ignore[no-untyped-call]
+        return grad, None, None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], x: Tensor, key: Tensor, place: Tensor | None, p: float
+    ) -> tuple[Tensor, int]:
+        """Runs have keys of their own, and places in common."""
+        size = info.batch_size
+        x = x.expand(size, *x.shape) if in_dims[0] is None else x.movedim(in_dims[0], 0)
+        key = key.expand(size) if in_dims[1] is None else key
+        fused: Tensor = _DropRuns.apply(x, key, place, p)  # type: ignore[no-untyped-call]
+        return fused, 0
+
+
+class _DropRuns(torch.autograd.Function):
+    """The same for several runs, one key each."""
+
+    @staticmethod
+    def forward(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
+        return dropped(x, key, place, p)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, key, place, ctx.p = inputs
+        ctx.save_for_backward(key, place)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        key, place = ctx.saved_tensors
+        grad: Tensor = _DropRuns.apply(grads[0], key, place, ctx.p)  # type: ignore[no-untyped-call]
+        return grad, None, None, None
+
+
 class Dropout(nn.Module):
     """As :class:`torch.nn.Dropout`; with ``keyed`` set, the mask is decided by ``key`` alone.
 
@@ -50,8 +104,7 @@ class Dropout(nn.Module):
             return x
         if not self.keyed:
             return nn.functional.dropout(x, self.p)
-        place = torch.arange(x.numel(), dtype=torch.int32, device=x.device)
-        return self.drop(x, place.view(x.shape))
+        return self._keyed(x, None)
 
     def drop(self, value: Tensor, place: Tensor) -> Tensor:
         """Drop values that stand at these places of a larger tensor."""
@@ -59,7 +112,16 @@ class Dropout(nn.Module):
             return value
         if not self.keyed:
             return nn.functional.dropout(value, self.p)
-        return value * keep_mask(self.key, place, self.p) / (1 - self.p)
+        return self._keyed(value, place)
+
+    def _keyed(self, x: Tensor, place: Tensor | None) -> Tensor:
+        if x.device.type == "cuda" and x.dtype is torch.float32 and why_not() is None:
+            fused: Tensor = _Drop.apply(x, self.key, place, self.p)  # type: ignore[no-untyped-call]
+            return fused
+        if place is None:
+            count = torch.arange(x.numel(), dtype=torch.int32, device=x.device)
+            place = count.view(x.shape)
+        return x * keep_mask(self.key, place, self.p) / (1 - self.p)
 
     def extra_repr(self) -> str:
         """The probability, and whether the masks come from a key."""

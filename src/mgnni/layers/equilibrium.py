@@ -11,10 +11,10 @@ from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_gamma, check_options, check_propagation, check_scales
 from mgnni.implicit.linear import MEMORY, ON_FAILURE, SolveLog, equilibria
-from mgnni.layers.contraction import contraction
+from mgnni.layers.contraction import KnownContraction, contraction
+from mgnni.solve.known import Known
 from mgnni.solve.solve import Options
 from mgnni.solve.solver import SOLVERS
-from mgnni.solve.weights import KnownWeights
 
 
 class MultiscaleEquilibrium(nn.Module):
@@ -61,7 +61,8 @@ class MultiscaleEquilibrium(nn.Module):
         self.on_failure = check_choice("on_failure", on_failure, ON_FAILURE)
         self.factor = nn.Parameter(torch.empty(len(self.scales), channels, channels))
         self.log = SolveLog()
-        self._known = KnownWeights()
+        self._known = Known()
+        self._contraction = KnownContraction() if memory == "fast" else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -72,10 +73,13 @@ class MultiscaleEquilibrium(nn.Module):
     def forward(self, bias: Tensor, propagation: Propagation) -> Tensor:
         """Solve for the states of every scale."""
         check_propagation(propagation)
+        # An accelerator would have to wait for the answer.
+        known = self._contraction if bias.device.type == "cpu" else None
         with torch.autocast(bias.device.type, enabled=False):  # a certificate needs full precision
+            factor = self.factor.to(propagation.dtype)
             z, self.log = equilibria(
                 propagation,
-                contraction(self.factor.to(propagation.dtype)),
+                contraction(factor, known=known),
                 bias.to(propagation.dtype),
                 self.scales,
                 self.gamma,
@@ -83,6 +87,7 @@ class MultiscaleEquilibrium(nn.Module):
                 memory=self.memory,
                 on_failure=self.on_failure,
                 known=self._known,
+                normed=True,
             )
         return z
 

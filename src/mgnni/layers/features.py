@@ -17,7 +17,7 @@ from mgnni.layers.dropout import Dropout
 def sparse_features(x: Tensor) -> Tensor:
     """Return features as a sparse CSR tensor."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
         return x.to_sparse_csr()
 
 

@@ -8,6 +8,7 @@ all of its nodes and channels, since these are coupled; graphs of a batch are no
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -48,9 +49,8 @@ def frobenius(operator: Operator, x: Tensor) -> Tensor:
     return graph_sum(operator, _rows(x).square()).sqrt()
 
 
-def _norm(operator: Operator, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The Frobenius norm and the operator's own norm of each graph."""
-    rows = _rows(x)
+def _norm(operator: Operator, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The Frobenius norm and the operator's own norm of each graph, from norms of the rows."""
     plain = graph_sum(operator, rows.square()).sqrt()
     norm = operator.norm
     if norm.kind == "max" and norm.weight is not None:
@@ -60,14 +60,14 @@ def _norm(operator: Operator, x: Tensor) -> tuple[Tensor, Tensor]:
     return plain, plain
 
 
-def _to_frobenius(operator: Operator) -> Tensor:
-    """The factor from the operator's own norm to the Frobenius norm, one a graph."""
+def to_frobenius(operator: Operator) -> Tensor | None:
+    """The factor from the operator's own norm to the Frobenius norm, one a graph, if any."""
     norm = operator.norm
     if norm.kind == "max" and norm.weight is not None:
         return graph_sum(operator, norm.weight.square()).sqrt()
     if norm.kind == "sum" and norm.weight is not None:
         return _graph_max(operator, 1 / norm.weight)
-    return torch.ones((), dtype=torch.float64)
+    return None
 
 
 def graph_magnitude(operator: Operator, x: Tensor) -> Tensor:
@@ -126,30 +126,62 @@ class Measurement:
         return replace(self, **scaled, exempt=scaled["residual_norm"] <= exempt)
 
 
+@lru_cache(maxsize=256)
+def constants(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    """Numbers in float64 on a device, sent there once."""
+    with torch.inference_mode(False):
+        return torch.tensor(numbers, dtype=torch.float64, device=device)
+
+
+def rounding_factors(equations: Equations) -> list[float]:
+    """Units in the last place, over the norm of the state, that evaluating a residual loses.
+
+    A sum of k terms loses about sqrt(k), save with negligible probability (Higham and Mary, 2019).
+    """
+    operator, factors = equations.operator, []
+    for scale, norm in zip(equations.scales, equations.weights.frobenius, strict=True):
+        terms = scale * operator.longest_row**0.5 + equations.channels**0.5 + 4
+        factors.append(equations.gamma * norm * operator.norm_bound**scale * terms)
+    return factors
+
+
+def certified(
+    equations: Equations, residual: Tensor, z: Tensor, bias: Tensor, contraction: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return norms of the residual, the reference, and bounds on the error, all on the device.
+
+    Args:
+        equations: the equations, with their bias or a multiple of it.
+        residual: measured at ``z``.
+        z: the states.
+        bias: that of the equations; a single one, if they share it.
+        contraction: one constant an equation.
+    """
+    operator = equations.operator
+    rows = [torch.linalg.vector_norm(x, dim=-1) for x in (residual, z, bias)]
+    rows[2] = rows[2].expand_as(rows[0])
+    plain, own = _norm(operator, torch.stack(rows).double())
+    (plain_r, plain_z, plain_b), (own_r, own_z, own_b) = plain.unbind(), own.unbind()
+
+    # A computed residual carries the rounding of its own evaluation.
+    unit = torch.finfo(z.dtype).eps / 2
+    factor = constants(tuple(rounding_factors(equations)), z.device)
+    rounding = unit * (factor.unsqueeze(1) * own_z + 2 * (own_z + own_b))
+    bound = (own_r + rounding) / (1 - contraction).unsqueeze(1)
+    turned = to_frobenius(operator)
+    reference = torch.maximum(plain_b, plain_z)
+    return plain_r, reference, bound if turned is None else bound * turned
+
+
 def measure(equations: Equations, z: Tensor) -> Measurement:
     """Measure the residual at ``z`` and what it certifies."""
-    operator = equations.operator
     hop = equations.hop(z)
     residual = torch.baddbmm(
         equations.bias, hop, equations.weights.tensor, alpha=equations.gamma
     ).sub_(z)
-    plain_r, own_r = _norm(operator, residual)
-    plain_z, own_z = _norm(operator, z)
-    plain_b, own_b = _norm(operator, equations.bias)
-
-    # A computed residual carries the rounding of its own evaluation. A sum of k terms loses about
-    # sqrt(k) units in the last place, save with negligible probability (Higham and Mary, 2019).
-    unit = torch.finfo(z.dtype).eps / 2
-    constants = []
-    for scale, norm in zip(equations.scales, equations.weights.frobenius, strict=True):
-        terms = scale * operator.longest_row**0.5 + equations.channels**0.5 + 4
-        constants.append(equations.gamma * norm * operator.norm_bound**scale * terms)
-    factor = torch.tensor(constants, dtype=torch.float64, device=z.device)
-    rounding = unit * (factor.unsqueeze(1) * own_z + 2 * (own_z + own_b))
     contraction = torch.tensor(equations.contractions, dtype=torch.float64, device=z.device)
-    bound = (own_r + rounding) / (1 - contraction).unsqueeze(1)
-    bound = bound * _to_frobenius(operator).to(z.device)
-    packed = torch.stack([plain_r, torch.maximum(plain_b, plain_z), bound]).cpu()  # one transfer
-    plain_r, reference, bound = packed.unbind()
+    bias = equations.bias[:1] if equations.shared_bias else equations.bias
+    found = certified(equations, residual, z, bias, contraction)
+    plain_r, reference, bound = torch.stack(found).cpu().unbind()  # one transfer
     none = torch.zeros_like(plain_r, dtype=torch.bool)
     return Measurement(residual, hop, plain_r, reference, bound, none)

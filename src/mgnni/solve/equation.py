@@ -64,11 +64,16 @@ class Equations:
         turned = self.weights.transposed()
         return Equations(self.operator.adjoint(), self.scales, self.gamma, turned, bias)
 
+    @property
+    def step_bounds(self) -> list[float]:
+        """Norms of :math:`P^m`, the rounding of the entries included."""
+        bound = self.operator.norm_bound * (1 + self.operator.unit)
+        return [bound**scale for scale in self.scales]
+
     @cached_property
     def contractions(self) -> list[float]:
         """The Lipschitz constants ``L``, one an equation, the rounding of the entries included."""
-        bound = self.operator.norm_bound * (1 + self.operator.unit)
-        factor = [self.gamma * bound**scale for scale in self.scales]
+        factor = [self.gamma * bound for bound in self.step_bounds]
         if self.weights.channels > WIDE:  # the cheap bound suffices for g(F)
             cheap = [f * norm for f, norm in zip(factor, self.weights.frobenius, strict=True)]
             if max(cheap) < 1:

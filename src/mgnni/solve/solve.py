@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from mgnni.solve.certify import Measurement, graph_magnitude, measure, spread
+from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure, spread
 from mgnni.solve.equation import Equations
+from mgnni.solve.planned import Pending, fits, solve_planned
+from mgnni.solve.planned_wide import fits_wide, solve_planned_wide
 from mgnni.solve.result import SolveStats, Status
 from mgnni.solve.solver import SOLVERS, choose, sufficient
 
@@ -27,13 +30,16 @@ class Options:
     max_iter: int | None = None
 
 
+Planned = Callable[[Equations, float], tuple[Tensor, Tensor, Pending]]
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The solved stack: states, :math:`P^m Z` at them, and one record an equation."""
 
     z: Tensor  # shape: (equations, nodes, channels)
     hop: Tensor
-    stats: tuple[SolveStats, ...]
+    stats: tuple[SolveStats, ...] | Pending
 
 
 @contextmanager
@@ -50,11 +56,33 @@ def _full_precision(device: torch.device) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+def plan_for(equations: Equations, solver: str) -> Planned | None:
+    """The way to solve equations without a look at a number, if there is one."""
+    if fits(equations, solver):
+        return solve_planned
+    return solve_planned_wide if fits_wide(equations, solver) else None
+
+
 @torch.no_grad()
-def solve(equations: Equations, options: Options) -> Solution:
-    """Solve the equations and certify the result; failure is recorded, not raised."""
+def solve(equations: Equations, options: Options, deferred: bool = False) -> Solution:
+    """Solve the equations and certify the result; failure is recorded, not raised.
+
+    Args:
+        equations: the equations.
+        options: how they shall be solved.
+        deferred: leave the records on an accelerator where that can be; who asked for it reads
+            them, and solves again what missed its tolerance.
+    """
     device = equations.bias.device
     with torch.autocast(device.type, enabled=False), _full_precision(device):
+        planned = None if options.max_iter is not None else plan_for(equations, options.solver)
+        if planned is not None:
+            z, hop, pending = planned(equations, options.tol)
+            if deferred:
+                return Solution(z, hop, pending)
+            stats = pending.records()
+            if all(one.converged for one in stats):
+                return Solution(z, hop, stats)
         equations.require_contraction()
         name = choose(options.solver, equations)
         if equations.bias.numel() == 0:
@@ -69,8 +97,12 @@ def _units(equations: Equations) -> Tensor | None:
     vanish. The equations being linear, the unit is free.
     """
     bias = equations.bias[:1] if equations.shared_bias else equations.bias
-    size = graph_magnitude(equations.operator, bias).double().cpu()
     low, high = (1e-8, 1e8) if equations.bias.dtype is torch.float32 else (1e-80, 1e80)
+    # Norms are found faster, and say as much unless they are tiny, when squares have vanished.
+    norm = frobenius(equations.operator, bias)
+    if bool(((norm > low * bias[0].numel() ** 0.5) & (norm < high)).all()):
+        return None
+    size = graph_magnitude(equations.operator, bias).double().cpu()
     if bool(((size == 0) | ((size > low) & (size < high))).all()):
         return None
     usable = (size > 0) & size.isfinite()
@@ -152,21 +184,26 @@ def _stats(
 ) -> tuple[SolveStats, ...]:
     records = []
     relative = found.relative
+    numbers = [found.residual_norm, relative, found.error_bound, found.relative_bound]
+    worst = torch.stack(numbers, 1).amax(-1).tolist()
+    steps = iterations.amax(-1).tolist()
+    met = ((relative <= options.tol) | found.exempt).all(-1).tolist()
     for index, scale in enumerate(equations.scales):
-        if bool((relative[index] <= options.tol).logical_or(found.exempt[index]).all()):
+        residual, relative_residual, error_bound, relative_bound = worst[index]
+        if met[index]:
             status = Status.CONVERGED
-        elif not bool(found.residual_norm[index].isfinite().all()):
+        elif not math.isfinite(residual):
             status = Status.NOT_FINITE
         else:
             status = Status.MAX_ITER if exhausted else Status.STAGNATED
         records.append(
             SolveStats(
-                residual=float(found.residual_norm[index].max()),
-                relative_residual=float(relative[index].max()),
-                iterations=int(iterations[index].max()),
+                residual=residual,
+                relative_residual=relative_residual,
+                iterations=steps[index],
                 status=status,
-                error_bound=float(found.error_bound[index].max()),
-                relative_error_bound=float(found.relative_bound[index].max()),
+                error_bound=error_bound,
+                relative_error_bound=relative_bound,
                 contraction=equations.contractions[index],
                 norm=equations.operator.norm.kind,
                 tol=options.tol,

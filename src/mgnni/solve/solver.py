@@ -22,6 +22,7 @@ from mgnni.solve.series import neumann
 from mgnni.solve.spectral import spectral
 from mgnni.solve.sweep import sweep
 from mgnni.solve.weights import WIDE
+from mgnni.solve.wide import wide
 
 FEW_STEPS = 0.55  # a contraction with which plain iteration needs no help: 1e-6 in 24 steps
 
@@ -103,6 +104,20 @@ class ClosedForm(Solver):
         return Proposal(spectral(equations), steps, False)
 
 
+@dataclass(frozen=True)
+class Wide(Solver):
+    """Every node of the eigenbasis by itself, the outliers of the weight set apart."""
+
+    needs_symmetric_operator: bool = True
+    needs_symmetric_weight: bool = True
+
+    def propose(self, equations: Equations, tol: float, max_iter: int) -> Proposal:
+        """Expand as far as the rest of the spectrum asks for."""
+        z, degrees, short = wide(equations, tol, max_iter)
+        steps = torch.tensor(degrees).unsqueeze(1)
+        return Proposal(z, steps.expand(-1, equations.operator.num_graphs), short)
+
+
 SOLVERS: dict[str, Solver] = {
     "picard": Iterative(Picard()),
     "anderson": Iterative(Anderson()),
@@ -111,6 +126,7 @@ SOLVERS: dict[str, Solver] = {
     "series": Sweep(chebyshev=False),
     "chebyshev": Sweep(chebyshev=True, needs_symmetric_operator=True),
     "spectral": ClosedForm(),
+    "wide": Wide(),
 }
 
 
@@ -119,16 +135,22 @@ def choose(name: str, equations: Equations) -> str:
 
     ``"auto"`` goes by what is proven and by size. A symmetric weight that is not very wide is
     decoupled and swept: by Chebyshev expansion if the operator is symmetric too, else by
-    Neumann's series. What cannot be decoupled is iterated: by conjugate gradients where all is
-    symmetric, by Picard where few steps will do, else by GMRES.
+    Neumann's series; small graphs whose eigenpairs are at hand have a closed form. What cannot be
+    decoupled goes node by node in the eigenbasis of symmetric graphs that have no more nodes than
+    channels, whose eigenpairs cost no more than a few products with the weight; or else is
+    iterated: by conjugate gradients where all is symmetric, by Picard where few steps will do, else
+    by GMRES.
     """
     name = check_choice("solver", name, (*SOLVERS, "auto"))
     symmetric = equations.operator.symmetric
     if name == "auto":
         if equations.weights.symmetric and equations.channels <= WIDE:
+            if symmetric and equations.operator.prefers_spectrum:
+                return "spectral"
             return "chebyshev" if symmetric else "series"
         if equations.weights.symmetric and symmetric:
-            return "cg"
+            small = equations.operator.largest_graph <= equations.channels
+            return "wide" if small else "cg"
         return "picard" if max(equations.contractions) <= FEW_STEPS else "gmres"
     solver = SOLVERS[name]
     for needed, given, what in (

@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mgnni.kernels.launches import eigenpairs
+from mgnni.solve.outliers import Outliers, outliers
+
 WIDE = 512  # channels past which an eigendecomposition of W costs more than it saves
 FEW = 4  # weights up to which their eigenpairs are found where they are
 
@@ -30,6 +33,8 @@ class Weights:
     """The weights :math:`W_i`; all that is derived from them is computed once and kept."""
 
     tensor: Tensor  # shape: (equations, channels, channels)
+    normed: bool = False  # symmetric, positive semidefinite, of Frobenius norm one at most
+    basis: Tensor | None = None  # eigenvectors of weights that were much the same
 
     @property
     def channels(self) -> int:
@@ -47,7 +52,7 @@ class Weights:
     @cached_property
     def symmetric(self) -> bool:
         """Whether every weight equals its transpose up to rounding."""
-        if self.channels == 0:
+        if self.normed or self.channels == 0:
             return True
         gap = (self.tensor - self.tensor.mT).abs().amax(dim=(-2, -1))
         size = self.tensor.abs().amax(dim=(-2, -1))
@@ -63,8 +68,15 @@ class Weights:
         return Decoupling(eigenvalues.cpu(), eigenvectors.to(self.tensor))
 
     @cached_property
+    def outliers(self) -> Outliers:
+        """The few large eigenvalues of symmetric weights; less work than all of them."""
+        return outliers(self.tensor)
+
+    @cached_property
     def frobenius(self) -> list[float]:
-        """Frobenius norms, which bound the spectral ones."""
+        """Frobenius norms, or what bounds them; they bound the spectral ones."""
+        if self.normed:
+            return [1.0] * len(self.tensor)
         norms: list[float] = torch.linalg.matrix_norm(self.tensor.double()).tolist()
         return norms
 
@@ -78,6 +90,11 @@ class Weights:
         else:
             found = torch.linalg.matrix_norm(self.tensor.double(), 2).tolist()
         return found
+
+    @cached_property
+    def planned_pairs(self) -> tuple[Tensor, Tensor]:
+        """Eigenpairs of normed weights, found and left on the accelerator."""
+        return eigenpairs(self.tensor, self.basis)
 
     @cached_property
     def polynomials(self) -> dict[Any, Any]:
@@ -95,19 +112,25 @@ class KnownWeights:
     def __init__(self) -> None:
         self._last: Weights | None = None
 
-    def of(self, tensor: Tensor) -> Weights:
+    def of(self, tensor: Tensor, normed: bool = False) -> Weights:
         """Return these weights, with what is known of them if they are the last ones."""
         last = self._last
         if last is None or not (
-            last.tensor.shape == tensor.shape
+            last.normed == normed
+            and last.tensor.shape == tensor.shape
             and last.tensor.dtype == tensor.dtype
             and last.tensor.device == tensor.device
             and torch.equal(last.tensor, tensor)
         ):
-            last = Weights(tensor.detach().clone())
-            # Wide weights are not decoupled, so there is little to know and much to hold.
-            self._last = last if last.channels <= WIDE else None
+            self._last = None  # two at a time would be one too many
+            last = Weights(tensor.detach().clone(), normed)
+            # Memory of an inference pass cannot serve training.
+            self._last = None if last.tensor.is_inference() else last
         return last
+
+    def holds(self, weights: Weights) -> bool:
+        """Whether these are the last weights met."""
+        return weights is self._last
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KnownWeights, ()

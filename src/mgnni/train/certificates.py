@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+import torch
+
 from mgnni.implicit.linear import SolveLog
+from mgnni.solve.planned import Pending
 from mgnni.solve.result import SolveStats
 
 
@@ -44,6 +48,25 @@ class Certificate:
             worst = max(self.relative_error_bound, stats.relative_error_bound)
             self.relative_error_bound = worst
 
+    def add_pending(self, pending: Pending, numbers: np.ndarray) -> bool:
+        """Take in records that were read from an accelerator; return whether all converged.
+
+        If one did not, nothing is taken in.
+        """
+        residual, reference, bound, _, steps = numbers
+        with np.errstate(invalid="ignore", divide="ignore"):
+            relative = np.where(residual == 0, 0.0, residual / reference)
+            relative_bound = np.where(bound == 0, 0.0, bound / reference)
+        if not bool(((relative <= pending.tol) | (residual <= pending.digits)).all()):
+            return False
+        self.solves += len(pending.scales)
+        self.solvers.add(pending.solver)
+        self.iterations = max(self.iterations, int(steps.max()))
+        self.relative_residual = max(self.relative_residual, float(relative.max()))
+        self.error_bound = max(self.error_bound, float(bound.max()))
+        self.relative_error_bound = max(self.relative_error_bound, float(relative_bound.max()))
+        return True
+
     def merge(self, other: Certificate) -> None:
         """Take in another one."""
         self.solves += other.solves
@@ -73,6 +96,32 @@ class Certificates:
         """Take in how a pass was solved."""
         self.forward.add(log.forward)
         self.backward.add(log.backward)
+
+    def record_all(self, logs: Sequence[SolveLog]) -> bool:
+        """Take in how several passes were solved, what is on an accelerator by one transfer.
+
+        Returns:
+            Whether all that was read from there converged; if not, nothing is taken in.
+        """
+        made = Certificates()
+        waiting = []
+        for log in logs:
+            for certificate, found in (
+                (made.forward, log._forward),
+                (made.backward, log._backward),
+            ):
+                if isinstance(found, Pending):
+                    waiting.append((certificate, found))
+                else:
+                    certificate.add(found)
+        if waiting:
+            numbers = torch.cat([pending.numbers.flatten() for _, pending in waiting]).cpu()
+            parts = torch.split(numbers, [pending.numbers.numel() for _, pending in waiting])
+            for (certificate, pending), part in zip(waiting, parts, strict=True):
+                if not certificate.add_pending(pending, part.view_as(pending.numbers).numpy()):
+                    return False
+        self.merge(made)
+        return True
 
     def merge(self, other: Certificates) -> None:
         """Take in those of another training."""

@@ -12,11 +12,11 @@ from typing import Any
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.options import TableOptions
 from mgnni.errors import ArgumentError
+from mgnni.train.build import num_parameters
 from mgnni.train.config import Config, changed
 from mgnni.train.device import determinism_restored, make_fabric, one_thread
 from mgnni.train.fitted import Fitted
 from mgnni.train.folder import EVERY, Folder
-from mgnni.train.learner import num_parameters
 from mgnni.train.presets import preset_for
 from mgnni.train.report import describe, make_report
 from mgnni.train.source import Source, find_source

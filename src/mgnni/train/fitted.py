@@ -19,9 +19,10 @@ from mgnni.data.tables.schema import Schema
 from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.files import whole_file
 from mgnni.models.mgnni import MGNNI
+from mgnni.train.build import build_model
 from mgnni.train.config import Config, from_dict
 from mgnni.train.folder import load_checkpoint
-from mgnni.train.learner import build_model, check_graphs, prepared
+from mgnni.train.learner import check_graphs, prepared
 from mgnni.train.streams import Run
 from mgnni.train.versions import versions
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +15,8 @@ from torch_geometric.utils import to_undirected
 
 from mgnni.data.task import Task
 from mgnni.errors import DataError, DivergenceError
-from mgnni.models.mgnni import MGNNI
+from mgnni.implicit.linear import SolveLog, deferred
+from mgnni.train.build import build_model
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.streams import Run
@@ -24,21 +26,6 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 Batch = tuple[tuple[Tensor | None, ...], Tensor, Tensor]  # inputs; labels and weights a run
-
-
-def build_model(config: Config, in_channels: int, out_channels: int, level: str) -> MGNNI:
-    """Make the model that a configuration describes."""
-    options = dict(vars(config.model))
-    hidden = options.pop("hidden_channels")
-    hidden = in_channels if hidden is None else hidden
-    return MGNNI(in_channels, hidden, out_channels, level=level, **options)
-
-
-def num_parameters(config: Config, in_channels: int, out_channels: int, level: str) -> int:
-    """Count the parameters of the model, or say why it cannot be made; nothing is drawn."""
-    with torch.device("meta"):
-        model = build_model(config, in_channels, out_channels, level)
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def prepared(graph: Data, config: Config) -> Data:
@@ -82,13 +69,17 @@ class Learner(ABC):
         self.together = Together(self._build, runs)
         if config.precision == "64":
             self.together.double()
+        on_cuda = fabric.device.type == "cuda"
         optimizer = torch.optim.Adam(
             self.together.parameters(),
-            lr=config.lr,
+            lr=torch.tensor(config.lr) if on_cuda else config.lr,  # read by recorded steps
             weight_decay=config.weight_decay,
             fused=fabric.device.type in ("cpu", "cuda"),
+            capturable=on_cuda,
         )
         self.module, self.optimizer = fabric.setup(self.together, optimizer)
+        for group in self.optimizer.param_groups if on_cuda else ():
+            group["lr"] = group["lr"].to(fabric.device)
         self.best = self.together.snapshot()
 
     def _build(self) -> nn.Module:
@@ -110,24 +101,70 @@ class Learner(ABC):
 
     def train_epoch(self, epoch: int) -> list[float]:
         """Train for one epoch; return the mean loss of each run."""
-        self.module.train()
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.config.lr * rate(self.config, epoch)
-        losses = [self._step(*batch) for batch in self.batches(epoch)]
+        self.set_rate(epoch)
+        before = self.moving(clone=True) if self.fabric.device.type == "cuda" else None
+        losses, exact = self._steps(epoch, deferred() if before is not None else nullcontext())
+        if not exact and before is not None:  # do again, by the way that corrects, or says why not
+            self.put_back(before)
+            losses, _ = self._steps(epoch, nullcontext())
+        self.together.counted(len(losses))
         mean: list[float] = torch.stack(losses).mean(0).tolist()
         return mean
 
-    def _step(self, inputs: tuple[Any, ...], labels: Tensor, weight: Tensor) -> Tensor:
+    def _steps(
+        self, epoch: int, context: AbstractContextManager[None]
+    ) -> tuple[list[Tensor], bool]:
+        """Train on all batches; return their losses, and whether all solves were exact enough."""
+        losses, logs = [], []
+        with context:
+            for batch in self.batches(epoch):
+                losses.append(self.step(*batch))
+                logs.append(self.log)
+        return losses, self.certificates.record_all(logs)
+
+    def set_rate(self, epoch: int) -> None:
+        """Set the learning rate of an epoch."""
+        lr = self.config.lr * rate(self.config, epoch)
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(lr)
+            else:
+                group["lr"] = lr
+
+    @property
+    def log(self) -> SolveLog:
+        """How the equations of the last pass were solved."""
+        log: SolveLog = self.together.model.solve_log
+        return log
+
+    def step(self, inputs: tuple[Any, ...], labels: Tensor, weight: Tensor) -> Tensor:
+        """Train on a batch; return the loss of each run, and look at no number."""
+        self.module.train()
         self.optimizer.zero_grad()
         loss = row_losses(self.module(*inputs), labels)
         loss = (loss * weight).sum(-1)
         self.fabric.backward(loss.sum())
-        self.certificates.record(self.together.model.solve_log)
         if self.config.clip is not None:
             self._clip(self.config.clip)
         self.optimizer.step()
-        self.together.step += 1
+        self.together.step_on_device()
         return loss.detach()
+
+    def moving(self, clone: bool = False) -> list[Tensor]:
+        """Everything that a step changes, in place."""
+        states = self.optimizer.state.values()
+        kept = [*self.together.stacks, self.together.offset]
+        kept += [one for _, one in sorted(self.together.named_stacks()[1].items())]
+        kept += [state[key] for state in states for key in ("exp_avg", "exp_avg_sq", "step")]
+        return [one.detach().clone() if clone else one.detach() for one in kept]
+
+    def put_back(self, before: Sequence[Tensor]) -> None:
+        """Take back what :meth:`moving` was; moments that were not there yet become zero."""
+        for place, now in enumerate(self.moving()):
+            if place < len(before):
+                now.copy_(before[place])
+            else:
+                now.zero_()
 
     def _clip(self, most: float) -> None:
         """Shorten the gradient of each run by itself."""
@@ -140,9 +177,15 @@ class Learner(ABC):
     @torch.no_grad()
     def forward(self, inputs: tuple[Any, ...]) -> Tensor:
         """Return logits as they are for prediction, shape ``(runs, rows, classes)``."""
+        logits = self.predict(inputs)
+        self.certificates.record(self.log)
+        return logits
+
+    @torch.no_grad()
+    def predict(self, inputs: tuple[Any, ...]) -> Tensor:
+        """As :meth:`forward`, and look at no number."""
         self.module.eval()
         logits: Tensor = self.module(*inputs)
-        self.certificates.record(self.together.model.solve_log)
         return logits
 
     def validate(self) -> list[tuple[float, float]]:

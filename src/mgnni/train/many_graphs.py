@@ -11,6 +11,7 @@ from torch_geometric.data import Batch as GraphBatch
 
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError
+from mgnni.graph.join import Collection
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared
 from mgnni.train.streams import Run, order
@@ -29,12 +30,23 @@ class GraphLearner(Learner):
                 f"'runs' must be a single one where there are many graphs (got {len(runs)})"
             )
         self.dtype = torch.float64 if config.precision == "64" else torch.float32
-        self.graphs = [prepared(graph, config) for graph in task.graphs]
+        every = GraphBatch.from_data_list([prepared(graph, config) for graph in task.graphs])
+        every = every.to(fabric.device)
+        self.x = every.x.to(self.dtype)
+        self.graphs = Collection(
+            every.edge_index,
+            every.num_nodes,
+            every.edge_weight,
+            batch=every.batch,
+            dtype=self.dtype,
+            **self.together.model.graph_options,
+        )
         split = runs[0].split
         rows = task.rows(split, "train")
         targets = task.targets(split, "train")
         self.labels = torch.full((task.num_rows, *targets.shape[1:]), -1, dtype=targets.dtype)
         self.labels[rows] = targets
+        self.labels = self.labels.to(fabric.device)
         self.known = torch.zeros(task.num_rows, dtype=self.dtype)
         self.known[rows] = 1
         self.train_units = task.splits[split].train
@@ -43,9 +55,8 @@ class GraphLearner(Learner):
 
     def _inputs(self, units: Tensor) -> tuple[Any, ...]:
         """Put some graphs into one batch on the device."""
-        batch = GraphBatch.from_data_list([self.graphs[unit] for unit in units.tolist()])
-        batch = batch.to(self.fabric.device)
-        return batch.x.to(self.dtype), batch.edge_index, batch.edge_weight, batch.batch
+        propagation, nodes = self.graphs.join(units)
+        return self.x.index_select(0, nodes), propagation
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         """Yield the training graphs in batches, in an order of this epoch or of the run."""
@@ -63,7 +74,8 @@ class GraphLearner(Learner):
             weight = self.known[rows]
             if not bool(weight.any()):
                 continue  # no labels in it, nothing to learn
-            labels = self.labels[rows].unsqueeze(0).to(self.fabric.device)
+            here = rows.to(self.fabric.device, non_blocking=True)
+            labels = self.labels.index_select(0, here).unsqueeze(0)
             share = (weight / weight.sum()).unsqueeze(0).to(self.fabric.device)
             yield self._inputs(chosen), labels, share
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from mgnni.data.task import Task
-from mgnni.train.learner import num_parameters
+from mgnni.train.build import num_parameters
 from mgnni.train.training import Training
 from mgnni.train.versions import commit, device_name, versions
 

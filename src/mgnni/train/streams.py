@@ -43,10 +43,9 @@ def dropout_keys(runs: list[Run], layers: int, device: torch.device) -> Tensor:
     return torch.tensor(rows, dtype=torch.long, device=device).view(len(runs), layers)
 
 
-def at_step(keys: Tensor, step: int) -> Tensor:
-    """Keys of a step: the first ones moved on by an odd stride, so that none comes again."""
-    stride = (_GOLDEN * step + 2**63) % 2**64 - 2**63  # as a signed number
-    return keys + stride
+def offset(step: int) -> int:
+    """What is added to the keys in a step: multiples of an odd number, so that none comes again."""
+    return (_GOLDEN * step + 2**63) % 2**64 - 2**63  # as a signed number
 
 
 def order(run: Run, epoch: int, count: int) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from mgnni.layers.dropout import Dropout
-from mgnni.train.streams import INITIAL, Run, at_step, dropout_keys
+from mgnni.train.streams import INITIAL, Run, dropout_keys, offset
 
 
 class Together(nn.Module):
@@ -26,6 +26,7 @@ class Together(nn.Module):
     """
 
     keys: Tensor
+    offset: Tensor
 
     def __init__(self, build: Callable[[], nn.Module], runs: Sequence[Run]) -> None:
         super().__init__()
@@ -47,12 +48,32 @@ class Together(nn.Module):
             self.register_buffer(f"buffer_{index}", buffers[name])
         keys = dropout_keys(self.runs, len(self.dropouts), torch.device("cpu"))
         self.register_buffer("keys", keys, persistent=False)
-        self.step = 0
+        # Where the model is, so that a recorded step finds the present one.
+        self.register_buffer("offset", torch.zeros((), dtype=torch.long), persistent=False)
+        self._step = 0
 
     @property
     def model(self) -> Any:
         """The model itself, with nobody's parameters; it knows its options and its last solves."""
         return self._hidden[0]
+
+    @property
+    def step(self) -> int:
+        """How many steps were taken; each has dropout masks of its own."""
+        return self._step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self._step = step
+        self.offset.fill_(offset(step))
+
+    def step_on_device(self) -> None:
+        """Take a step where the masks are made; on the host it is counted by :meth:`counted`."""
+        self.offset.add_(offset(1))
+
+    def counted(self, steps: int = 1) -> None:
+        """Count steps that were taken on the device."""
+        self._step += steps
 
     def train(self, mode: bool = True) -> Together:
         """Switch between training and evaluation."""
@@ -64,12 +85,16 @@ class Together(nn.Module):
         """Return the logits of all runs, shape ``(runs, rows, classes)``."""
         parameters = dict(zip(self.parameter_names, self.stacks, strict=True))
         buffers = self.named_stacks()[1]
-        keys = at_step(self.keys, self.step)
+        keys = self.keys + self.offset
         buffers.update({name: keys[:, index] for index, name in enumerate(self.dropouts)})
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Any:
             return functional_call(self.model, (parameters, buffers), inputs)
 
+        if len(self.runs) == 1:  # mapping over a single run costs more than the run
+            alone = ({k: v.squeeze(0) for k, v in part.items()} for part in (parameters, buffers))
+            single: Tensor = one(*alone)
+            return single.unsqueeze(0)
         with warnings.catch_warnings():
             # BatchNorm has no rule of its own; the general one is right, and fast enough.
             warnings.filterwarnings("ignore", "There is a performance drop because we have not")

@@ -1,0 +1,1 @@
+"""How fast: side-by-side times whose results have been measured too."""

@@ -1,0 +1,152 @@
+"""One stack of equations and its gradients, solved by everyone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import torch
+from torch import Tensor
+
+from mgnni.bench import deq, textbook
+from mgnni.bench.compete import RIVAL, Entrant, absent, fastest, no_larger, reached
+from mgnni.bench.layer import Solve
+from mgnni.bench.measure import errors
+from mgnni.bench.problems import trained_factor
+from mgnni.bench.row import Errors
+from mgnni.bench.settings import Settings
+from mgnni.bench.textbook import Stopping
+from mgnni.graph.propagation import Propagation
+from mgnni.implicit.linear import equilibria
+from mgnni.layers.contraction import contraction
+from mgnni.solve.solve import Options
+
+TARGET = Errors(1e-6, 1e-5)
+
+
+def ours(
+    propagation: Propagation,
+    weight: Tensor,
+    bias: Tensor,
+    scales: tuple[int, ...],
+    gamma: float,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    memory: str = "fast",
+) -> Tensor:
+    """Solve as the library's layer does."""
+    options = Options(solver, tol)
+    return equilibria(propagation, weight, bias, scales, gamma, options=options, memory=memory)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """What is solved, forward and backward.
+
+    Attributes:
+        propagation: the operator.
+        weight: shape ``(scales, channels, channels)``.
+        bias: shape ``(num_nodes, channels)``.
+        cotangent: of the states, shape ``(scales, num_nodes, channels)``.
+        scales: the powers.
+        gamma: the contraction factor.
+        bias_grad: whether the gradient of the bias is wanted; not, if features are the bias.
+    """
+
+    propagation: Propagation
+    weight: Tensor
+    bias: Tensor
+    cotangent: Tensor
+    scales: tuple[int, ...] = (1, 2)
+    gamma: float = 0.8
+    bias_grad: bool = True
+
+    @classmethod
+    def random(
+        cls,
+        propagation: Propagation,
+        channels: int,
+        largest: float | None,
+        scales: tuple[int, ...] = (1, 2),
+        gamma: float = 0.8,
+    ) -> Equation:
+        """Draw bias and cotangent, and weights with this largest eigenvalue."""
+        device = propagation.device
+        generator = torch.Generator().manual_seed(len(scales))
+        weight = contraction(trained_factor(len(scales), channels, largest, generator).double())
+        wide = torch.Generator(device).manual_seed(0)
+        draw = partial(torch.randn, generator=wide, device=device)
+        bias = draw(propagation.num_nodes, channels)
+        cotangent = draw(len(scales), propagation.num_nodes, channels)
+        return cls(propagation, weight.float().to(device), bias, cotangent, scales, gamma)
+
+    def solved(self, solve: Solve) -> list[Tensor]:
+        """Return states, and gradients of weight and bias."""
+        w = self.weight.detach().requires_grad_()
+        b = self.bias.detach().requires_grad_(self.bias_grad)
+        z = solve(self.propagation, w, b, self.scales, self.gamma)
+        wanted = [w, b] if self.bias_grad else [w]
+        return [z.detach(), *torch.autograd.grad(z, wanted, self.cotangent)]
+
+    @cached_property
+    def exact(self) -> list[Tensor]:
+        """The same in float64, to 1e-12."""
+        wide = replace(
+            self,
+            propagation=self.propagation.double(),
+            weight=self.weight.double(),
+            bias=self.bias.double(),
+            cotangent=self.cotangent.double(),
+        )
+        return wide.solved(partial(ours, tol=1e-12))
+
+    def reached(
+        self, method: str, solve: Callable[[float], Solve], target: Errors, *, is_ours: bool = False
+    ) -> Entrant:
+        """Enter a solver at the loosest tolerance that measures the target."""
+        return reached(
+            method,
+            lambda tol: errors(self.solved(solve(tol)), self.exact),
+            lambda tol: partial(self.solved, solve(tol)),
+            target,
+            ours=is_ours,
+        )
+
+    def textbook(self, target: Errors = TARGET) -> tuple[Entrant, Errors]:
+        """Picard, stopped by relative change; and what the library then has to measure."""
+        found = self.reached(
+            RIVAL,
+            lambda tol: partial(textbook.equilibria, stopping=Stopping(tol, True, 10_000)),
+            target,
+        )
+        return found, target if found.errors is None else no_larger(target, found.errors)
+
+    def by_us(
+        self, target: Errors, solver: str = "auto", memory: str = "fast", name: str = ""
+    ) -> Entrant:
+        """The library, with one of its solvers."""
+        return self.reached(
+            name or ("mgnni" if solver == "auto" else f"mgnni, {solver}"),
+            lambda tol: partial(ours, solver=solver, tol=tol, memory=memory),
+            target,
+            is_ours=True,
+        )
+
+    def torchdeq(
+        self, settings: Settings, target: Errors = TARGET, solvers: Iterable[str] = deq.SOLVERS
+    ) -> Iterator[Entrant]:
+        """TorchDEQ with the solver of its own that is fastest here."""
+        if not deq.installed():
+            yield absent("TorchDEQ", "not installed; pip install torchdeq")
+            return
+        found = []
+        for solver in solvers:
+            one = self.reached(
+                solver,
+                lambda tol, solver=solver: partial(deq.equilibria, solver=solver, tol=tol),  # type: ignore[misc]
+                target,
+            )
+            found.append(replace(one, note=solver))
+        yield fastest("TorchDEQ", found, settings)

@@ -1,0 +1,85 @@
+"""How long, how exact, how much memory."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from mgnni.bench.row import Errors
+
+LEAST = 3  # measurements of everything, however slow
+PATIENCE = 10.0  # seconds for one method, after which LEAST are enough
+
+
+def wait(device: torch.device) -> None:
+    """Wait until the device has done what it was told."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def seconds(run: Callable[[], object], device: torch.device) -> float:
+    """Time of one run."""
+    wait(device)
+    start = time.perf_counter()
+    run()
+    wait(device)
+    return time.perf_counter() - start
+
+
+def alternate(
+    runs: Mapping[str, Callable[[], object]],
+    device: torch.device,
+    repeats: int,
+    warmup: int = 2,
+) -> dict[str, float]:
+    """Return the median time of each, taking turns, so that a busy machine slows all alike."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    slow: set[str] = set()  # once is enough to warm these up
+    for turn in range(warmup + repeats):
+        for name, run in runs.items():
+            spent = times[name]
+            if (len(spent) >= LEAST and sum(spent) > PATIENCE) or (turn < warmup and name in slow):
+                continue
+            took = seconds(run, device)
+            if turn >= warmup:
+                spent.append(took)
+            elif took > PATIENCE / LEAST:
+                slow.add(name)
+    return {name: statistics.median(spent) for name, spent in times.items()}
+
+
+def peak(run: Callable[[], object], device: torch.device) -> int | None:
+    """Most bytes in use at once above those in use before; counted on CUDA only."""
+    if device.type != "cuda":
+        return None
+    wait(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    run()
+    wait(device)
+    return int(torch.cuda.max_memory_allocated(device)) - before
+
+
+def distance(got: Tensor, want: Tensor, floor: float = 0.0) -> float:
+    """Relative error in the Frobenius norm; that of a tensor below ``floor`` is relative to it."""
+    got, want = got.detach(), want.detach().double()
+    size = max(float(want.norm()), floor)
+    apart = float((got.double() - want).norm())
+    return apart / size if size else math.inf if apart else 0.0
+
+
+def errors(got: Sequence[Tensor], want: Sequence[Tensor]) -> Errors:
+    """Errors of values, which come first, and of gradients: that of the worst of them.
+
+    A gradient that is a thousandth of all has the rounding of what it cancelled from, and is
+    measured against that thousandth.
+    """
+    floor = 1e-3 * math.hypot(*(float(one.double().norm()) for one in want[1:]))
+    pairs = zip(got[1:], want[1:], strict=True)
+    worst = max((distance(a, b, floor) for a, b in pairs), default=0.0)
+    return Errors(distance(got[0], want[0]), worst)

@@ -1,0 +1,1 @@
+"""CUDA kernels, compiled when first needed; without them everything runs by plain torch."""

@@ -1,0 +1,269 @@
+"""The kernels as functions of tensors; plain torch does the same elsewhere, and is what tests ask.
+
+All of them are asynchronous, and none looks at a number on the host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from mgnni.kernels.nvrtc import launch, shared_memory
+from mgnni.kernels.rows import Rows
+
+COLUMNS = 8  # of a group: they are worked on, and left out, together
+_FEW = 4  # groups up to which rows are cut into short parts, if there is room
+MOST_ROOTS = 16  # scales up to this one have a Chebyshev table
+
+
+def padded(channels: int) -> int:
+    """Columns of an equation, whole groups."""
+    return -(-channels // COLUMNS) * COLUMNS
+
+
+@lru_cache
+def processors(device: torch.device) -> int:
+    """How many blocks run at one time."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+@lru_cache
+def widest(device: torch.device) -> int:
+    """The widest matrix whose eigenpairs one block can find: two copies in float64."""
+    return int(((shared_memory(device) - 4096) / 16) ** 0.5) - 3
+
+
+def new_basis(weight: Tensor) -> Tensor:
+    """Room for :func:`eigenpairs` to start from where it ended the last time."""
+    count, h, _ = weight.shape
+    return weight.new_zeros(count, h * h + 1, dtype=torch.float64)
+
+
+def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors of symmetric positive semidefinite matrices.
+
+    Args:
+        weight: the matrices.
+        basis: from :func:`new_basis`, for matrices that change little from call to call.
+
+    Shapes:
+        - **weight:** ``(matrices, channels, channels)``, float32
+        - **output:** ``(matrices, padded)`` in float64, falling, and ``(matrices, channels,
+          padded)`` in float32; both padded with zeros
+    """
+    count, h, _ = weight.shape
+    wide = padded(h)
+    vectors = weight.new_empty(count, h, wide)
+    values = weight.new_empty(count, wide, dtype=torch.float64)
+    threads = min(512, max(32, -(-h // 8) * 32))  # eight lanes a pair of columns
+    launch(
+        "eigen",
+        count,
+        threads,
+        weight.contiguous(),
+        vectors,
+        values,
+        new_basis(weight) if basis is None else basis,
+        h,
+        wide,
+        ctypes.c_double(1e-9),
+        shared=8 * (2 * h * (h + 5) + h),
+    )
+    return values, vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Polynomials of all columns: coefficients of every term, and how far each group goes."""
+
+    coefficient: Tensor  # shape: (terms, width)
+    degree: Tensor  # shape: (groups,), 32-bit
+    needed: Tensor  # shape: (equations,), 32-bit: the largest degree of each equation
+
+
+def table(
+    values: Tensor,  # shape: (equations, padded)
+    scales: Tensor,  # shape: (equations,), 32-bit
+    terms: int,
+    *,
+    chebyshev: bool,
+    gamma: float,
+    bound: float,
+    tol: float,
+) -> Table:
+    """Return the truncated series of ``1 / (1 - gamma lambda s^m)`` for every eigenvalue."""
+    equations, wide = values.shape
+    width = equations * wide
+    coefficient = values.new_empty(terms, width, dtype=torch.float32)
+    degree = values.new_empty(width // COLUMNS, dtype=torch.int32)
+    needed = values.new_zeros(equations, dtype=torch.int32)
+    numbers = [ctypes.c_double(number) for number in (gamma, bound, tol)]
+    launch(
+        "table",
+        -(-width // 128),
+        128,
+        values,
+        scales,
+        coefficient,
+        degree,
+        needed,
+        equations,
+        wide,
+        terms,
+        int(chebyshev),
+        *numbers,
+    )
+    return Table(coefficient, degree, needed)
+
+
+def sweep(
+    rows: Rows,
+    col: Tensor,
+    value: Tensor,
+    columns: Tensor,  # shape: (num_nodes, width), overwritten
+    coefficient: Tensor,
+    degree: Tensor,
+    *,
+    chebyshev: bool = False,
+    bound: float = 1.0,
+) -> Tensor:
+    """Return the polynomials of ``P / bound``, applied to every column; ``columns`` is used up."""
+    width = columns.size(1)
+    groups, room = width // COLUMNS, shared_memory(columns.device) - 2048
+    fine, coarse = rows.parts
+    kept = 8 * rows.entries + 4 * (fine + coarse + 2 + 2 * (rows.rows + 1)) + 4 * groups
+    few = _FEW if 4 * COLUMNS * _FEW * fine <= room // 2 else 0
+    least = 4 * COLUMNS * max(few * fine, coarse)  # bytes of partial sums
+    resident = kept + least <= room
+    if not resident:
+        kept = 4 * groups
+    entries, most_rows = (rows.entries, rows.rows + 1) if resident else (0, 0)
+    together = max(1, min(groups, (room - kept) // (4 * COLUMNS * max(coarse, 1))))
+    sums = 4 * COLUMNS * max(few * fine, together * coarse)
+    spare, total = torch.empty_like(columns), torch.empty_like(columns)
+    arrived = torch.zeros(1, dtype=torch.int32, device=columns.device)
+    launch(
+        "sweep",
+        rows.blocks,
+        1024,
+        rows.row_of,
+        rows.entry_of,
+        rows.part,
+        rows.first,
+        col,
+        value,
+        columns,
+        spare,
+        total,
+        coefficient,
+        degree,
+        arrived,
+        width,
+        few,
+        together,
+        fine,
+        coarse,
+        rows.part.size(1) - 1,
+        rows.first.size(1) - 1,
+        entries,
+        most_rows,
+        int(chebyshev),
+        ctypes.c_float(1 / bound),
+        shared=kept + sums,
+        cooperative=True,
+    )
+    return total
+
+
+def certificates(
+    residual: Tensor,
+    z: Tensor,  # shape: (equations, num_nodes, channels), as the residual
+    bias: Tensor,  # one, or as many
+    values: Tensor,
+    needed: Tensor,
+    *,
+    batch: Tensor | None,
+    num_graphs: int,
+    weight: Tensor | None,  # of the rows in a norm that is not Frobenius', float64
+    largest: bool,  # whether that norm is the largest row, or else a sum
+    turned: Tensor | None,  # from that norm to Frobenius', one a graph
+    steps: Tensor,
+    factors: Tensor,
+) -> Tensor:
+    """Return residual, reference, error bound, contraction and iterations.
+
+    Shapes:
+        - **output:** ``(5, equations, num_graphs)``, float64
+    """
+    equations, nodes, h = residual.shape
+    found = residual.new_zeros(6, equations, num_graphs, dtype=torch.float64)
+    teams = equations * -(-nodes // 4)
+    null = ctypes.c_void_p(None)
+    launch(
+        "norms",
+        -(-teams // 32),
+        256,
+        residual,
+        z,
+        bias,
+        null if batch is None else batch,
+        null if weight is None else weight,
+        found,
+        equations,
+        nodes,
+        h,
+        num_graphs,
+        int(bias.size(0) == 1),
+        int(largest),
+    )
+    numbers = torch.empty_like(found[:5])
+    launch(
+        "conclude",
+        -(-equations * num_graphs // 128),
+        128,
+        found,
+        values,
+        steps,
+        factors,
+        null if turned is None else turned,
+        needed,
+        numbers,
+        equations,
+        num_graphs,
+        values.size(1),
+        int(weight is not None),
+        ctypes.c_double(torch.finfo(z.dtype).eps / 2),
+    )
+    return numbers
+
+
+def dropped(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
+    """Return ``x`` with entries set to zero and the rest scaled up, for one key a run.
+
+    Shapes:
+        - **x:** ``(runs, ...)``, float32
+        - **key:** ``(runs,)``, 64-bit
+        - **place:** as many 32-bit numbers as a run has entries; none: as they come
+    """
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    size = x.numel() // max(x.size(0), 1)
+    if size:
+        launch(
+            "dropout",
+            min(-(-x.numel() // 256), 16 * processors(x.device)),
+            256,
+            x,
+            out,
+            key.contiguous(),
+            ctypes.c_void_p(None) if place is None else place.contiguous(),
+            ctypes.c_longlong(x.numel()),
+            ctypes.c_longlong(size),
+            round(p * 2**32) - 2**31,
+            ctypes.c_float(1 - p),
+        )
+    return out

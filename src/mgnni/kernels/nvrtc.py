@@ -1,0 +1,148 @@
+"""Compile CUDA source at run time with NVRTC, and launch it on torch's stream.
+
+Both libraries come with every CUDA build of torch, so nothing has to be installed, and no compiler
+is needed on the machine. What is missing is named by :func:`why_not`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mgnni.errors import MgnniError
+
+SWITCH = "MGNNI_KERNELS"  # set to 0 to do without
+_MAX_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+class KernelError(MgnniError):
+    """A kernel that could not be compiled or launched."""
+
+
+@lru_cache
+def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """The driver and NVRTC."""
+    major = str(torch.version.cuda).split(".")[0]
+    name = f"libnvrtc.so.{major}"
+    beside = Path(torch.__file__).parents[1].glob(f"nvidia/**/{name}")
+    for candidate in (name, *map(str, beside)):
+        try:
+            return ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(candidate)
+        except OSError:
+            continue
+    raise KernelError(f"the CUDA driver or {name} was not found; reinstall torch with CUDA")
+
+
+@lru_cache
+def why_not() -> str | None:
+    """Why kernels cannot be used here, or None if they can."""
+    if os.environ.get(SWITCH) == "0":
+        return f"{SWITCH}=0 is set"
+    if not torch.cuda.is_available() or torch.version.cuda is None:
+        return "torch sees no CUDA device"
+    try:
+        _libraries()
+    except KernelError as error:
+        return str(error)
+    return None
+
+
+def _checked(code: int, what: str) -> None:
+    if code:
+        raise KernelError(f"{what} failed with CUDA error {code}; set {SWITCH}=0 to do without")
+
+
+def _compiled(source: str, name: str, architecture: str) -> bytes:
+    """Return machine code for a device."""
+    _, nvrtc = _libraries()
+    program = ctypes.c_void_p()
+    text = (source.encode(), name.encode(), 0, None, None)
+    _checked(nvrtc.nvrtcCreateProgram(ctypes.byref(program), *text), f"reading {name}")
+    options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
+    array = (ctypes.c_char_p * len(options))(*options)
+    code = nvrtc.nvrtcCompileProgram(program, len(options), array)
+    if code:
+        size = ctypes.c_size_t()
+        nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise KernelError(f"{name} does not compile for {architecture}: {log.value.decode()}")
+    size = ctypes.c_size_t()
+    _checked(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)), f"compiling {name}")
+    binary = ctypes.create_string_buffer(size.value)
+    _checked(nvrtc.nvrtcGetCUBIN(program, binary), f"compiling {name}")
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return binary.raw
+
+
+@lru_cache
+def shared_memory(device: int | torch.device) -> int:
+    """Bytes of shared memory that a block can have."""
+    properties = torch.cuda.get_device_properties(device)
+    return int(getattr(properties, "shared_memory_per_block_optin", 48 * 1024))
+
+
+@lru_cache
+def _function(name: str, device: int) -> ctypes.c_void_p:
+    """The kernel ``name`` of ``name.cu``, on a device; compiled once."""
+    driver, _ = _libraries()
+    source = (Path(__file__).parent / f"{name}.cu").read_text(encoding="utf-8")
+    major, minor = torch.cuda.get_device_capability(device)
+    binary = _compiled(source, f"{name}.cu", f"sm_{major}{minor}")
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    _checked(driver.cuModuleLoadData(ctypes.byref(module), binary), f"loading {name}")
+    _checked(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()), name)
+    most = shared_memory(device)
+    room = ctypes.c_int()
+    driver.cuFuncGetAttribute(ctypes.byref(room), 1, function)  # static shared memory
+    code = driver.cuFuncSetAttribute(function, _MAX_SHARED, most - room.value)
+    _checked(code, f"giving shared memory to {name}")
+    return function
+
+
+def launch(
+    name: str,
+    blocks: int,
+    threads: int,
+    *arguments: Any,
+    shared: int = 0,
+    cooperative: bool = False,
+) -> None:
+    """Launch a kernel on the current stream of the device of its first tensor.
+
+    Args:
+        name: of the kernel and of its file.
+        blocks: of the grid.
+        threads: of a block.
+        arguments: tensors, ints (32 bits), or ctypes values.
+        shared: bytes of dynamic shared memory.
+        cooperative: have all blocks on the device at one time, so that they can wait for
+            one another.
+    """
+    index = next(a.get_device() for a in arguments if isinstance(a, Tensor))
+    if index != torch.cuda.current_device():
+        with torch.cuda.device(index):
+            launch(name, blocks, threads, *arguments, shared=shared, cooperative=cooperative)
+        return
+    values = [_value(a) for a in arguments]  # kept alive until the launch has copied them
+    pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+    stream = ctypes.c_void_p(torch.cuda.current_stream(index).cuda_stream)
+    driver, _ = _libraries()
+    shape = (_function(name, index), blocks, 1, 1, threads, 1, 1, shared, stream, pointers)
+    if cooperative:
+        code = driver.cuLaunchCooperativeKernel(*shape)
+    else:
+        code = driver.cuLaunchKernel(*shape, None)
+    _checked(code, f"launching {name}")
+
+
+def _value(argument: Any) -> Any:
+    if isinstance(argument, Tensor):
+        return ctypes.c_void_p(argument.data_ptr())
+    return ctypes.c_int(argument) if isinstance(argument, int) else argument

@@ -1,0 +1,44 @@
+"""Large dense products on a CPU.
+
+NumPy's BLAS was faster at these than torch's wherever we measured, and halves the
+work of a matrix times its own transpose. Its threads are those of the machine, or as many as
+``OMP_NUM_THREADS`` says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+LARGE = 512  # rows and columns of a result from which on it matters
+
+
+def is_large(*tensors: Tensor) -> bool:
+    """Whether the product of the first and the last is one for :func:`large_product`.
+
+    Not if autograd or a transform has to see it.
+    """
+    functorch = torch._C._functorch
+    return (
+        min(tensors[0].size(-2), tensors[-1].size(-1)) > LARGE
+        and tensors[0].dtype in (torch.float32, torch.float64)
+        and all(x.device.type == "cpu" for x in tensors)
+        and not (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
+        and not any(functorch.is_functorch_wrapped_tensor(x) for x in tensors)
+        and not any(functorch.is_legacy_batchedtensor(x) for x in tensors)
+    )
+
+
+def large_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return ``a @ b``, of stacks too."""
+    left, right = a.detach().numpy(), b.detach().numpy()
+    if out is None:
+        return torch.from_numpy(np.matmul(left, right))
+    np.matmul(left, right, out=out.numpy())
+    return out
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b`` by whatever is fastest at it."""
+    return large_product(a, b) if is_large(a, b) else a @ b
