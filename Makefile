@@ -32,7 +32,7 @@ format: $(INSTALLED) ## Fix what can be fixed automatically
 	$(BIN)/ruff format .
 
 bench: $(INSTALLED) ## Time the solvers
-	$(BIN)/python benchmarks/solve.py $(ARGS)
+	$(BIN)/mgnni bench $(ARGS)
 
 clean: ## Remove what was built or cached; keeps .venv and .data
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

@@ -14,7 +14,9 @@ from mgnni.bench.settings import Settings
 from mgnni.errors import MgnniError
 
 
-@pytest.mark.skipif(not deq.installed(), reason="compares with TorchDEQ; pip install torchdeq")
+@pytest.mark.skipif(
+    not deq.installed(), reason="needs TorchDEQ: pip install 'mgnni[bench]'"
+)
 @pytest.mark.parametrize("solver", deq.SOLVERS)
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
 def test_states_and_gradients_are_those_of_a_dense_solve(device, solver, directed):
@@ -29,6 +31,6 @@ def test_without_it_the_row_says_so(device, monkeypatch):
     (entrant,) = case.torchdeq(Settings(device, quick=True))
     assert entrant.verdict == ABSENT
     assert entrant.run is None
-    assert "pip install torchdeq" in entrant.note
-    with pytest.raises(MgnniError, match="pip install torchdeq"):
+    assert "mgnni[bench]" in entrant.note
+    with pytest.raises(MgnniError, match=r"mgnni\[bench\]"):
         case.solved(partial(deq.equilibria, solver="anderson", tol=0.123))

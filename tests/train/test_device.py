@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgnni.errors import ArgumentError
-from mgnni.train.device import determinism_restored, make_fabric, one_thread
+from mgnni.train.device import make_fabric, one_thread, settings_restored
 
 
 def test_the_device_and_the_precision_asked_for():
@@ -48,7 +48,7 @@ def test_nothing_is_said_in_the_middle_of_a_progress_bar(capfd, caplog):
 def test_determinism_is_taken_back(before):
     torch.use_deterministic_algorithms(before, warn_only=True)
     try:
-        with determinism_restored():
+        with settings_restored():
             make_fabric("cpu", "32", deterministic=True)
             assert torch.are_deterministic_algorithms_enabled()
             assert not torch.is_deterministic_algorithms_warn_only_enabled()
@@ -71,7 +71,7 @@ def test_one_thread_is_for_a_while(wanted):
 
 
 def test_determinism_is_taken_back_after_an_error():
-    @determinism_restored()
+    @settings_restored()
     def fails() -> None:
         make_fabric("cpu", "32", deterministic=True)
         raise ZeroDivisionError

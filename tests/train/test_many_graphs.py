@@ -29,16 +29,23 @@ def contents(learner: GraphLearner, epoch: int) -> list[list[int]]:
     return [inputs[1].batch.bincount().tolist() for inputs, _, _ in learner.batches(epoch)]
 
 
+def in_batches(task, drawn):
+    """Sizes of the graphs of each batch of three; their order in it is that of the data."""
+    return [
+        [int(task.graphs[unit].num_nodes) for unit in batch.sort().values]
+        for batch in torch.split(drawn, 3)
+    ]
+
+
 def test_batches_hold_every_training_graph_once_in_the_order_of_the_epoch():
     task = graph_task()
     learner = begun(task, config(batch_size=3))
     train = task.splits[0].train
     for epoch in (1, 2):
         drawn = train[order(Run(0, 0), epoch, train.numel())]
-        sizes = [int(task.graphs[unit].num_nodes) for unit in drawn]
         found = contents(learner, epoch)
         assert [len(batch) for batch in found] == [3, 3, 2]
-        assert [size for batch in found for size in batch] == sizes
+        assert found == in_batches(task, drawn)
     assert contents(learner, 1) == contents(learner, 1)
     assert contents(learner, 1) != contents(learner, 2)
     assert contents(learner, 1) != contents(begun(task, config(batch_size=3), Run(0, 1)), 1)
@@ -52,8 +59,7 @@ def test_unshuffled_batches_are_drawn_once():
         assert one[0][1] is other[0][1]  # the same operator
     train = task.splits[0].train
     drawn = train[order(Run(0, 0), 0, train.numel())]
-    sizes = [int(task.graphs[unit].num_nodes) for unit in drawn]
-    assert [size for batch in contents(learner, 1) for size in batch] == sizes
+    assert contents(learner, 1) == in_batches(task, drawn)
     assert drawn.tolist() != train.tolist()  # files are often sorted by class
     assert contents(learner, 1) != contents(begun(task, learner.config, Run(0, 1)), 1)
 
@@ -89,9 +95,8 @@ def test_labels_and_weights_of_a_batch():
     task = task.with_splits([split])
     learner = begun(task, config(batch_size=5))
     (_, labels, weight) = next(iter(learner.batches(1)))
-    drawn = split.train[order(Run(0, 0), 1, 5)]
-    assert labels[0].tolist() == [-1 if unit == 1 else unit % 2 for unit in drawn.tolist()]
-    assert weight[0].tolist() == [0 if unit == 1 else 0.25 for unit in drawn.tolist()]
+    assert labels[0].tolist() == [0, -1, 0, 1, 0]
+    assert weight[0].tolist() == [0.25, 0, 0.25, 0.25, 0.25]
 
 
 def test_a_batch_without_labels_is_left_out():

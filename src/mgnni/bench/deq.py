@@ -29,7 +29,7 @@ def installed() -> bool:
 @cache
 def _deq(solver: str, tol: float, max_iter: int) -> Callable[..., Any]:
     if not installed():
-        raise MgnniError("comparing with TorchDEQ needs torchdeq; run: pip install torchdeq")
+        raise MgnniError("comparing with TorchDEQ needs torchdeq; run: pip install 'mgnni[bench]'")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer Pythons grumble about its docstrings
         library = importlib.import_module("torchdeq")

@@ -114,7 +114,7 @@ class Field:
     def torchdeq(self) -> Entrant:
         """TorchDEQ with the solver of its own that is fastest here."""
         if not deq.installed():
-            return absent("TorchDEQ", "not installed; pip install torchdeq")
+            return absent("TorchDEQ", "not installed; pip install 'mgnni[bench]'")
         found = [
             self._reached(solver, partial(_through_deq, solver), note=solver)
             for solver in deq.SOLVERS

@@ -36,9 +36,12 @@ def ours(
     tol: float = 1e-6,
     memory: str = "fast",
 ) -> Tensor:
-    """Solve as the library's layer does."""
+    """Solve as the library's layer does, which knows that its weights are normed."""
     options = Options(solver, tol)
-    return equilibria(propagation, weight, bias, scales, gamma, options=options, memory=memory)[0]
+    z, _ = equilibria(
+        propagation, weight, bias, scales, gamma, options=options, memory=memory, normed=True
+    )
+    return z
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +142,7 @@ class Equation:
     ) -> Iterator[Entrant]:
         """TorchDEQ with the solver of its own that is fastest here."""
         if not deq.installed():
-            yield absent("TorchDEQ", "not installed; pip install torchdeq")
+            yield absent("TorchDEQ", "not installed; pip install 'mgnni[bench]'")
             return
         found = []
         for solver in solvers:

@@ -76,10 +76,10 @@ def distance(got: Tensor, want: Tensor, floor: float = 0.0) -> float:
 def errors(got: Sequence[Tensor], want: Sequence[Tensor]) -> Errors:
     """Errors of values, which come first, and of gradients: that of the worst of them.
 
-    A gradient that is a thousandth of all has the rounding of what it cancelled from, and is
-    measured against that thousandth.
+    A gradient that is a hundredth of all has the rounding of what it cancelled from, and is
+    measured against that hundredth.
     """
-    floor = 1e-3 * math.hypot(*(float(one.double().norm()) for one in want[1:]))
+    floor = 1e-2 * math.hypot(*(float(one.double().norm()) for one in want[1:]))
     pairs = zip(got[1:], want[1:], strict=True)
     worst = max((distance(a, b, floor) for a, b in pairs), default=0.0)
     return Errors(distance(got[0], want[0]), worst)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mgnni.bench.compete import settle
-from mgnni.bench.equation import Equation
+from mgnni.bench.equation import TARGET, Equation
 from mgnni.bench.problems import uniform_graph
 from mgnni.bench.row import Row
 from mgnni.bench.settings import Settings
 from mgnni.graph.propagation import Propagation
 
 DEGREE = 20
+MOST_FOR_RIVALS = 10**6  # edges; with more, the textbook takes minutes
 LARGEST, SLOWEST = 0.93, 0.99  # eigenvalue of g(F); the second where γ alone shall count
 WIDTHS = (16, 32, 64, 128, 256)
 GAMMAS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -55,5 +56,9 @@ def _row(
     size = {"edges": edges, "width": width, "gamma": gamma, "scales": len(scales)}
     names = {"edges": f"{edges:,}", "width": str(width), "gamma": f"{gamma:g}"}
     case = f"{varied} = {names.get(varied, '{' + ', '.join(map(str, scales)) + '}')}"
-    textbook, target = equation.textbook()
-    yield from settle(case, [textbook, equation.by_us(target)], settings, size)
+    if edges > MOST_FOR_RIVALS:
+        entrants = [equation.by_us(TARGET)]
+    else:
+        textbook, target = equation.textbook()
+        entrants = [textbook, equation.by_us(target)]
+    yield from settle(case, entrants, settings, size)

@@ -23,7 +23,7 @@ from mgnni.train.streams import Run
 
 EXACT = Options("auto", 1e-12)
 # Weights must change, as they do in training, and keep their spectrum, as times depend on it.
-RATE = 1e-6
+RATE = 1e-4
 
 
 class Study:

@@ -120,6 +120,12 @@ def table(
     return Table(coefficient, degree, needed)
 
 
+def has_room(rows: Rows, width: int, device: torch.device) -> bool:
+    """Whether a block can hold the sums of its parts, for a group of columns at a time."""
+    needed = 4 * COLUMNS * rows.parts[1] + 4 * (width // COLUMNS)
+    return needed <= shared_memory(device) - 2048
+
+
 def sweep(
     rows: Rows,
     col: Tensor,

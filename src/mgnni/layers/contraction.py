@@ -90,7 +90,7 @@ class _Contraction(torch.autograd.Function):
         with torch.autocast(factor.device.type, enabled=False):
             if torch.is_grad_enabled():  # second derivatives need the graph of it all
                 gram = factor.mT @ factor
-                norm = torch.linalg.matrix_norm(gram, keepdim=True)
+                norm = _norm(gram)
                 weight = gram / (norm + ctx.eps)
             elif is_large(factor, weight, grads[0]):
                 return _pulled_back_large(factor, weight, norm, ctx.eps, grads[0]), None, None
@@ -129,8 +129,15 @@ def _pulled_back_large(
     return out
 
 
+def _norm(gram: Tensor) -> Tensor:
+    """The Frobenius norm, row by row: one long sum of squares loses digits in single precision."""
+    rows = torch.linalg.vector_norm(gram, dim=-1, keepdim=True)
+    norm: Tensor = torch.linalg.vector_norm(rows, dim=-2, keepdim=True)
+    return norm
+
+
 def _normed_gram(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Return :math:`g(F)` and the norm of the Gram matrix, shape ``(..., 1, 1)``."""
     gram = product(factor.mT, factor)
-    norm = torch.linalg.matrix_norm(gram, keepdim=True)
+    norm = _norm(gram)
     return gram.div_(norm + eps), norm

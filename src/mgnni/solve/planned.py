@@ -43,6 +43,11 @@ def can_plan(equations: Equations) -> bool:
         and why_not() is None
         and equations.gamma * max(equations.step_bounds) < 0.999
         and 0 < operator.pattern.nnz <= MOST_ENTRIES
+        and launches.has_room(
+            operator.pattern.rows,
+            len(equations) * launches.padded(equations.channels),
+            bias.device,
+        )
     )
 
 

@@ -77,7 +77,7 @@ def _made(equations: Equations, tol: float) -> _Plan:
         table=table.float().unsqueeze(-1).to(device),
         rows=rows,
         degree=degree.amax(1).int().to(device),
-        ones=torch.ones(len(mu), 1, dtype=torch.float64, device=device),
+        ones=torch.full((len(mu), 1), 1 + 1e-6, dtype=torch.float64, device=device),
     )
 
 

@@ -81,8 +81,9 @@ def solve(equations: Equations, options: Options, deferred: bool = False) -> Sol
             if deferred:
                 return Solution(z, hop, pending)
             stats = pending.records()
-            if all(one.converged for one in stats):
-                return Solution(z, hop, stats)
+            solved = all(one.converged for one in stats)
+            if solved or not bool(equations.weights.tensor.isfinite().all()):
+                return Solution(z, hop, stats)  # weights that are not finite have no eigenvalues
         equations.require_contraction()
         name = choose(options.solver, equations)
         if equations.bias.numel() == 0:

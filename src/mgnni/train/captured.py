@@ -1,17 +1,16 @@
-"""A whole epoch on one graph as a CUDA graph: recorded once, replayed, read in one transfer.
+"""Training as CUDA graphs: recorded once, replayed, and read in one transfer an epoch.
 
-An epoch of a small graph is a thousand tiny kernels, and launching them takes many times as long as
-running them. The recorded epoch holds a training step and the validation pass after it. Its
-certificates are read with the losses; if one misses its tolerance, the epoch is undone and done
-again by the plain way, which corrects, or fails in words.
+A step on small graphs is a thousand tiny kernels, and launching them takes many times as long as
+running them. Certificates are read with the losses; if one misses its tolerance, the epoch is
+undone and done again by the plain way, which corrects, or fails in words.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,9 +20,14 @@ from mgnni.solve.planned import Pending
 from mgnni.train.certificates import Certificates
 
 if TYPE_CHECKING:
+    from mgnni.train.learner import Batch, Learner
     from mgnni.train.one_graph import NodeLearner
 
-WARM_UP = 2  # epochs before a recording, in which kernels are compiled and memory is found
+WARM_UP = 2  # times before a recording, in which kernels are compiled and memory is found
+
+
+class Refused(Exception):
+    """This cannot be recorded."""
 
 
 @contextmanager
@@ -37,33 +41,73 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-class Refused(Exception):
-    """This epoch cannot be recorded."""
+def recorded(learner: Learner, work: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:
+    """Record some work of a learner, and leave the learner as it was.
+
+    Args:
+        learner: whose parameters the work changes.
+        work: what is recorded; called a few times.
+        pool: memory shared with recordings that are replayed at other times.
+    """
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    before = learner.moving(clone=True)
+    with deferred():
+        stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(stream):
+                for _ in range(WARM_UP):
+                    work()
+        finally:  # also if it is refused, after a step
+            torch.cuda.current_stream().wait_stream(stream)
+            learner.put_back(before)
+        graph = torch.cuda.CUDAGraph()
+        with _no_collection(), torch.cuda.graph(graph, stream=stream, pool=pool):
+            work()
+    learner.put_back(before)
+    return graph
+
+
+def _pending(log: SolveLog, count: int) -> list[Pending]:
+    """The records of a pass, which must all be pending."""
+    if len(log.pending) != count:
+        raise Refused("the equations are not solved without a look at them")
+    return log.pending
+
+
+class CapturedStep:
+    """A training step on one batch."""
+
+    def __init__(self, learner: Learner, batch: Batch, pool: Any) -> None:
+        self.batch = batch  # what is recorded reads it where it is
+        self.graph = recorded(learner, lambda: self._step(learner), pool)
+
+    def _step(self, learner: Learner) -> None:
+        self.loss = learner.step(*self.batch)
+        self.log = SolveLog(*_pending(learner.log, 2))
+
+    def run(self) -> tuple[Tensor, SolveLog]:
+        """Replay the step; loss and records are filled in when the device has got there."""
+        self.graph.replay()
+        return self.loss, SolveLog(*self.log.pending)
 
 
 class CapturedEpoch:
-    """The epoch of a learner, as it is now: with other runs it must be recorded anew."""
+    """A training step on one graph, and the validation pass after it.
+
+    It is that of a learner as it is now: with other runs it must be recorded anew.
+    """
 
     def __init__(self, learner: NodeLearner) -> None:
         self.learner = learner
-        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        before = learner.moving(clone=True)
-        with deferred():
-            self.stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self.stream):
-                for _ in range(WARM_UP):
-                    self.saved = [one.clone() for one in learner.moving()]
-                    self._epoch()
-                learner.put_back(before)
-            torch.cuda.current_stream().wait_stream(self.stream)
-            self.graph = torch.cuda.CUDAGraph()
-            with _no_collection(), torch.cuda.graph(self.graph, stream=self.stream):
-                self._epoch()
-        learner.put_back(before)
+        self.saved: list[Tensor] = []
+        self.graph = recorded(learner, self._epoch)
 
     def _epoch(self) -> None:
         learner = self.learner
-        pairs = list(zip(self.saved, learner.moving(), strict=True))
+        moving = learner.moving()
+        if len(self.saved) < len(moving):  # the first step makes the moments of the optimizer
+            self.saved = [one.clone() for one in moving]
+        pairs = list(zip(self.saved, moving, strict=True))
         for dtype in {one.dtype for one in self.saved}:  # one launch each
             alike = [pair for pair in pairs if pair[0].dtype is dtype]
             torch._foreach_copy_([one for one, _ in alike], [other for _, other in alike])
@@ -89,10 +133,3 @@ class CapturedEpoch:
             return None
         self.learner.certificates.merge(made)
         return loss.tolist(), val.view(-1, 2)
-
-
-def _pending(log: SolveLog, count: int) -> list[Pending]:
-    """The records of a pass, which must all be pending."""
-    if len(log.pending) != count:
-        raise Refused("the equations are not solved without a look at them")
-    return log.pending

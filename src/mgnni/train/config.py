@@ -13,7 +13,7 @@ from mgnni.errors import ArgumentError, check_choice
 
 STOPPING = ("metric", "loss", "authors")
 SCHEDULES = ("constant", "cosine")
-PRECISIONS = ("32", "64", "bf16")
+PRECISIONS = ("32", "tf32", "64", "bf16")
 
 T = TypeVar("T")
 

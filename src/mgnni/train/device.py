@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEVICES = ("auto", "cpu", "cuda", "mps")
 # Fabric's own 64-true rounds what a model returns to single precision; a learner's model is made
 # double by itself, and Fabric leaves it so.
-_PRECISIONS = {"32": "32-true", "64": "32-true", "bf16": "bf16-mixed"}
+_PRECISIONS = {"32": "32-true", "tf32": "32-true", "64": "32-true", "bf16": "bf16-mixed"}
 
 
 def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fabric:
@@ -26,7 +26,8 @@ def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fab
 
     Args:
         device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
-        precision: ``"32"``, ``"64"`` or ``"bf16"``.
+        precision: ``"32"``; ``"tf32"``, products of the head in fewer digits on accelerators that
+            have them, never those of a solve; ``"64"`` or ``"bf16"``.
         deterministic: have torch refuse operations that may differ from run to run.
     """
     try:
@@ -44,6 +45,7 @@ def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fab
     }
     if missing.get(device):
         raise ArgumentError(f"'device' {device} is not available here; use cpu, or auto")
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
@@ -53,14 +55,16 @@ def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fab
 
 
 @contextlib.contextmanager
-def determinism_restored() -> Iterator[None]:
-    """Leave torch as strict about deterministic operations as it was before."""
+def settings_restored() -> Iterator[None]:
+    """Leave torch as strict about deterministic operations and products as it was before."""
     before = torch.are_deterministic_algorithms_enabled()
+    products = torch.get_float32_matmul_precision()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before, warn_only=warn_only)
+        torch.set_float32_matmul_precision(products)
 
 
 @contextlib.contextmanager

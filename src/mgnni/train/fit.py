@@ -14,7 +14,7 @@ from mgnni.data.tables.options import TableOptions
 from mgnni.errors import ArgumentError
 from mgnni.train.build import num_parameters
 from mgnni.train.config import Config, changed
-from mgnni.train.device import determinism_restored, make_fabric, one_thread
+from mgnni.train.device import make_fabric, one_thread, settings_restored
 from mgnni.train.fitted import Fitted
 from mgnni.train.folder import EVERY, Folder
 from mgnni.train.presets import preset_for
@@ -147,7 +147,7 @@ class Job:
         self.plan.check()
         num_parameters(config, task.num_features, len(task.classes), task.level)
 
-    @determinism_restored()
+    @settings_restored()
     def run(self, path: Path | None, resume: bool, on_epoch: Callable[[Epoch], None]) -> Fitted:
         """Train, keep what is to be kept, and return the fitted model."""
         config = self.plan.config

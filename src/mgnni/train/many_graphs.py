@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,12 +13,16 @@ from torch_geometric.data import Batch as GraphBatch
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError
 from mgnni.graph.join import Collection
+from mgnni.implicit.linear import SolveLog
+from mgnni.train.captured import CapturedStep, Refused
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared
 from mgnni.train.streams import Run, order
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+MOST_RECORDED = 256  # steps that are kept as recordings
 
 
 class GraphLearner(Learner):
@@ -51,6 +56,10 @@ class GraphLearner(Learner):
         self.known[rows] = 1
         self.train_units = task.splits[split].train
         self._always: list[Batch] = []  # the training batches, if they are the same in all epochs
+        self.capturable = fabric.device.type == "cuda" and config.precision in ("32", "tf32")
+        self._seen: set[tuple[int, ...]] = set()  # batches met before, which may come again
+        self._recorded: dict[tuple[int, ...], CapturedStep] = {}
+        self._pool = torch.cuda.graph_pool_handle() if self.capturable else None
         self._fixed: dict[str, list[tuple[Any, ...]]] = {}  # the inputs of a part, for evaluation
 
     def _inputs(self, units: Tensor) -> tuple[Any, ...]:
@@ -61,23 +70,53 @@ class GraphLearner(Learner):
     def batches(self, epoch: int) -> Iterator[Batch]:
         """Yield the training graphs in batches, in an order of this epoch or of the run."""
         if self.config.shuffle:
-            yield from self._drawn(epoch)
+            yield from map(self._batch, self._chosen(epoch))
             return
         # Files are often sorted by class: batches are drawn at random even if only once.
-        self._always = self._always or list(self._drawn(0))
+        self._always = self._always or list(map(self._batch, self._chosen(0)))
         yield from self._always
 
-    def _drawn(self, epoch: int) -> Iterator[Batch]:
+    def _chosen(self, epoch: int) -> Iterator[Tensor]:
+        """Yield the graphs of each batch; their order in it is no matter."""
         units = self.train_units[order(self.runs[0], epoch, self.train_units.numel())]
         for chosen in torch.split(units, self.config.batch_size):
-            rows = self.task.rows_of(chosen)
-            weight = self.known[rows]
-            if not bool(weight.any()):
-                continue  # no labels in it, nothing to learn
-            here = rows.to(self.fabric.device, non_blocking=True)
-            labels = self.labels.index_select(0, here).unsqueeze(0)
-            share = (weight / weight.sum()).unsqueeze(0).to(self.fabric.device)
-            yield self._inputs(chosen), labels, share
+            if bool(self.known[self.task.rows_of(chosen)].any()):  # else nothing to learn
+                yield chosen.sort().values
+
+    def _batch(self, chosen: Tensor) -> Batch:
+        rows = self.task.rows_of(chosen)
+        weight = self.known[rows]
+        here = rows.to(self.fabric.device, non_blocking=True)
+        labels = self.labels.index_select(0, here).unsqueeze(0)
+        share = (weight / weight.sum()).unsqueeze(0).to(self.fabric.device)
+        return self._inputs(chosen), labels, share
+
+    def _steps(
+        self, epoch: int, context: AbstractContextManager[None]
+    ) -> tuple[list[Tensor], bool]:
+        """Train on all batches; those that come again are recorded, and replayed."""
+        if not self.capturable or isinstance(context, nullcontext):
+            return super()._steps(epoch, context)
+        losses, logs = [], []
+        with context:
+            for chosen in self._chosen(epoch if self.config.shuffle else 0):
+                loss, log = self._one_step(tuple(chosen.tolist()))
+                losses.append(loss)
+                logs.append(log)
+        return losses, self.certificates.record_all(logs)
+
+    def _one_step(self, key: tuple[int, ...]) -> tuple[Tensor, SolveLog]:
+        if key not in self._recorded:
+            batch = self._batch(torch.tensor(key))
+            if key not in self._seen or len(self._recorded) >= MOST_RECORDED:
+                self._seen.add(key)
+                return self.step(*batch), self.log
+            try:
+                self._recorded[key] = CapturedStep(self, batch, self._pool)
+            except Refused:
+                self.capturable, self._pool = False, None
+                return self.step(*batch), self.log
+        return self._recorded[key].run()
 
     def _evaluated(self, part: str) -> list[tuple[Any, ...]]:
         if part not in self._fixed:

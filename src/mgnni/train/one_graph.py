@@ -46,7 +46,7 @@ class NodeLearner(Learner):
         self._logits: Tensor | None = None  # of the parameters as they are now
         self._validated: Tensor | None = None  # what the recorded epoch found
         self._captured: CapturedEpoch | None = None
-        self.capturable = fabric.device.type == "cuda" and config.precision == "32"
+        self.capturable = fabric.device.type == "cuda" and config.precision in ("32", "tf32")
 
     def _sparse(self, x: Tensor) -> bool:
         """Whether features are worth a sparse product."""
