@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.graph.propagation import Propagation as Propagation
-    from mgnni.implicit.linear import SolveLog as SolveLog
+    from mgnni.implicit.log import SolveLog as SolveLog
     from mgnni.implicit.solve import solve_equilibria as solve_equilibria
     from mgnni.implicit.solve import solve_equilibrium as solve_equilibrium
     from mgnni.layers.equilibrium import MultiscaleEquilibrium as MultiscaleEquilibrium

@@ -14,9 +14,7 @@ from mgnni.bench.settings import Settings
 from mgnni.errors import MgnniError
 
 
-@pytest.mark.skipif(
-    not deq.installed(), reason="needs TorchDEQ: pip install 'mgnni[bench]'"
-)
+@pytest.mark.skipif(not deq.installed(), reason="needs TorchDEQ: pip install 'mgnni[bench]'")
 @pytest.mark.parametrize("solver", deq.SOLVERS)
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
 def test_states_and_gradients_are_those_of_a_dense_solve(device, solver, directed):

@@ -19,7 +19,8 @@ from implicit.cases import (
     weights,
 )
 from mgnni import Propagation
-from mgnni.implicit.linear import SolveLog, equilibria
+from mgnni.implicit.linear import equilibria
+from mgnni.implicit.log import SolveLog
 from mgnni.layers.contraction import contraction
 from mgnni.solve.solve import Options
 from problems import chain, lopsided_edges

@@ -2,6 +2,8 @@ import pytest
 import torch
 from torch.func import functional_call, vmap
 
+from kernels import reference
+from mgnni.layers import dropout as dropout_module
 from mgnni.layers.dropout import Dropout, keep_mask
 
 SIZE = 100_000
@@ -81,3 +83,50 @@ def test_without_a_key_it_is_torchs_own(device):
 
 def test_it_adds_nothing_to_a_state_dict():
     assert not Dropout().state_dict()
+
+
+def fused(x: torch.Tensor, key: torch.Tensor, place: torch.Tensor | None, p: float) -> torch.Tensor:
+    return dropout_module._Drop.apply(x, key, place, p)
+
+
+@pytest.fixture
+def kernel(device, monkeypatch):
+    """The kernel, or on a CPU what it does."""
+    if device.type == "cpu":
+        monkeypatch.setattr(dropout_module, "dropped", reference.dropped)
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_the_fused_way_is_the_plain_one(kernel, placed, device):
+    x = torch.randn(6, 9, device=device, requires_grad=True)
+    number = key(5).to(device)
+    count = torch.arange(x.numel(), dtype=torch.int32, device=device).view(x.shape)
+    place = count * 977 if placed else None
+    plain = x * keep_mask(number, count if place is None else place, 0.3) / 0.7
+    found = fused(x, number, place, 0.3)
+    torch.testing.assert_close(found, plain)
+    assert 0 < int((found == 0).sum()) < x.numel()
+    cotangent = torch.randn_like(x)
+    ours, theirs = (torch.autograd.grad(y, x, cotangent)[0] for y in (found, plain))
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("dims", [(0, 0), (None, 0), (1, 0), (0, None)], ids=str)
+def test_the_fused_way_of_several_runs_and_its_gradient(kernel, dims, device):
+    x = torch.randn(4, 4, 5, device=device, requires_grad=True)
+    shared = x if dims[0] is not None else x[0]
+    keys = torch.stack([key(number) for number in range(4)]).to(device)
+    keys = keys if dims[1] is not None else keys[2]
+
+    def plain(x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+        count = torch.arange(x.numel(), dtype=torch.int32, device=device).view(x.shape)
+        return x * keep_mask(number, count, 0.3) / 0.7
+
+    def one(x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+        return fused(x, number, None, 0.3)
+
+    found, wanted = (vmap(way, in_dims=dims)(shared, keys) for way in (one, plain))
+    torch.testing.assert_close(found, wanted)
+    cotangent = torch.randn_like(found)
+    ours, theirs = (torch.autograd.grad(y, x, cotangent)[0] for y in (found, wanted))
+    torch.testing.assert_close(ours, theirs)

@@ -14,6 +14,7 @@ from mgnni import Propagation
 from mgnni.errors import ArgumentError
 from mgnni.implicit.linear import deferred
 from mgnni.kernels import launches
+from mgnni.kernels.rows import share_out
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.solve import planned
 from mgnni.solve.certify import measure
@@ -228,6 +229,14 @@ def test_which_equations_are_planned(device, monkeypatch):
     assert plan_for(problem, "auto") is None
 
 
+def test_rows_must_leave_room_for_their_sums(device, monkeypatch):
+    monkeypatch.setattr(launches, "shared_memory", lambda device: 100_000)
+    for count, fits in ((3000, True), (3100, False)):  # 32 bytes each, and a few kilobytes
+        rows = share_out(torch.ones(count, dtype=torch.int32), 1, device)
+        assert launches.has_room(rows, 16, device) == fits
+    assert launches.has_room(share_out(torch.ones(3100, dtype=torch.int32), 7, device), 16, device)
+
+
 def test_a_planned_solve_that_fails_is_corrected(device, monkeypatch):
     problem = equations(operator("sym", device))
     monkeypatch.setattr(planned, "SHARE", 1e4)  # far too few terms
@@ -244,7 +253,7 @@ def layer(device: torch.device, **options: object) -> MultiscaleEquilibrium:
     return MultiscaleEquilibrium(7, SCALES, **options).to(device)
 
 
-def passed(made: MultiscaleEquilibrium, p: Propagation, lazily: bool = False) -> list[Tensor]:
+def passed(made: MultiscaleEquilibrium, p: Propagation) -> list[Tensor]:
     """States and gradients, for a cotangent that tells scales, nodes and channels apart."""
     torch.manual_seed(4)
     bias = torch.randn(p.num_nodes, made.factor.size(-1)).to(p.device).requires_grad_()

@@ -210,9 +210,11 @@ def steps_undone(learner: Learner, step: Callable[[], Any]) -> None:
     assert all(map(torch.equal, before, now))
     for one in now[len(before) :]:  # moments that were not there
         assert not one.any()
-    assert torch.equal(step(), first)
+    # An accelerator looks for eigenvectors from where it found the last ones.
+    close = 0.0 if first.device.type == "cpu" else 1e-4
+    torch.testing.assert_close(step(), first, rtol=close, atol=close)
     for one, other in zip(learner.moving(), after, strict=True):
-        assert torch.equal(one, other)
+        torch.testing.assert_close(one, other, rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -6,8 +6,10 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.func import vmap
 from torch.nn import functional
 
+import mgnni.train.together as together_module
 import mgnni.train.training as training_module
 from mgnni.layers.dropout import Dropout
 from mgnni.train.build import build_model
@@ -115,6 +117,55 @@ def test_batch_norm_takes_half_precision_and_computes_in_single():
     wanted = nn.BatchNorm1d(3)(x.float())
     for one in together(x):
         torch.testing.assert_close(one, wanted)
+
+
+@pytest.mark.parametrize("options", [{"batch_norm": True}, {"head": "residual"}], ids=str)
+def test_a_single_run_is_not_mapped_over_and_is_the_same(options, monkeypatch):
+    chosen, task = config(**EXACT, dropout=0.4, **options), node_task()
+    graph, run = task.graphs[0], Run(1, 3)
+
+    def build() -> nn.Module:
+        return build_model(chosen, task.num_features, 3, "node")
+
+    alone, twice = (Together(build, which).double() for which in ([run], [run, run]))
+    mapped = []
+    monkeypatch.setattr(together_module, "vmap", lambda one: mapped.append(one) or vmap(one))
+    for step in range(2):
+        found = []
+        for each in (alone, twice):
+            each.zero_grad()
+            logits = each(graph.x.double(), graph.edge_index)
+            logits.square().sum().backward()
+            found.append(logits)
+            assert len(mapped) == (step if each is alone else step + 1)
+            each.step_on_device()
+            each.counted()
+        assert found[0].shape[0] == 1
+        for place in range(2):
+            torch.testing.assert_close(found[1][place], found[0][0], rtol=1e-10, atol=1e-10)
+            for a, b in zip(alone.stacks, twice.stacks, strict=True):
+                torch.testing.assert_close(b.grad[place], a.grad[0], rtol=1e-10, atol=1e-10)
+            for name, value in alone.snapshot().items():
+                other = twice.snapshot()[name][place]
+                torch.testing.assert_close(other, value[0], rtol=1e-10, atol=1e-10)
+    if "batch_norm" in options:  # its statistics went on
+        fresh = Together(build, [run]).snapshot()
+        moved = [n for n, v in alone.snapshot().items() if not torch.equal(v, fresh[n].to(v.dtype))]
+        assert any("running_mean" in name for name in moved)
+        assert any("num_batches_tracked" in name for name in moved)
+
+
+def test_steps_on_the_device_are_those_of_the_host():
+    here, there = (Together(lambda: identity(dropouts()), FOUR) for _ in range(2))
+    for _ in range(5):
+        here.step += 1
+        there.step_on_device()
+        there.counted()
+        assert torch.equal(here.offset, there.offset)
+        assert here.step == there.step
+    assert torch.equal(masks(here), masks(there))
+    there.step = 2
+    assert int(there.offset) == offset(2)
 
 
 CASES = {

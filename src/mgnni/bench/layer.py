@@ -7,7 +7,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.linear import SolveLog
+from mgnni.implicit.log import SolveLog
 from mgnni.layers.contraction import contraction
 from mgnni.models.mgnni import MGNNI
 

@@ -31,10 +31,11 @@ from mgnni.implicit.check import (
     check_options,
     check_tensors,
 )
+from mgnni.implicit.log import SolveLog
 from mgnni.solve.dense import product
 from mgnni.solve.equation import Equations
 from mgnni.solve.known import Known
-from mgnni.solve.planned import Pending, solve_planned
+from mgnni.solve.planned import solve_planned
 from mgnni.solve.result import SolveStats, Status
 from mgnni.solve.solve import Options, plan_for, solve
 from mgnni.solve.weights import WIDE, Weights
@@ -59,39 +60,6 @@ def deferred() -> Iterator[None]:
         _deferred.reset(token)
 
 
-@dataclass
-class SolveLog:
-    """How the equations of one pass were solved, one record a scale."""
-
-    _forward: tuple[SolveStats, ...] | Pending = ()
-    _backward: tuple[SolveStats, ...] | Pending = ()
-
-    @property
-    def forward(self) -> tuple[SolveStats, ...]:
-        """How the equations were solved."""
-        if isinstance(self._forward, Pending):
-            self._forward = self._forward.records()
-        return self._forward
-
-    @property
-    def backward(self) -> tuple[SolveStats, ...]:
-        """How the adjoint equations were solved; empty until gradients have been computed."""
-        if isinstance(self._backward, Pending):
-            self._backward = self._backward.records()
-        return self._backward
-
-    @property
-    def pending(self) -> list[Pending]:
-        """The records that are still on an accelerator."""
-        return [one for one in (self._forward, self._backward) if isinstance(one, Pending)]
-
-    @property
-    def worst_error_bound(self) -> float:
-        """The largest certified error over both passes and all scales."""
-        bounds = [stats.error_bound for stats in (*self.forward, *self.backward)]
-        return max(bounds, default=0.0)
-
-
 @dataclass(eq=False)
 class _Request:
     """One stack of equations to solve, apart from the tensors that autograd must see."""
@@ -106,6 +74,7 @@ class _Request:
     known: Known | None = None
     normed: bool = False
     deferred: bool = False
+    graded: bool = False  # whether gradients may be asked for
     order: int = 0  # 0 for the equation itself, 1 for its adjoint, 2 for the adjoint of that
     equations: Equations | None = None  # what is known of the weights, once solved
     hop: Tensor | None = field(default=None, repr=False)
@@ -131,7 +100,14 @@ class _Request:
             equations = self.equations.adjoint(bias)
         known = None if self.order or self.memory == "low" else self.known
         solve_ = solve if known is None else known.solve
-        solution = solve_(equations, self.options, self.deferred)
+        starts = None
+        if self.known is not None and self.options.warm_start and self.order < 2:
+            starts = self.known.starts  # second derivatives are of other equations each time
+        kind = (self.order, self.graded)
+        start = None if starts is None else starts.of(kind, equations)
+        solution = solve_(equations, self.options, self.deferred, start)
+        if starts is not None:
+            starts.keep(kind, equations, solution.z)
         self.equations = equations.with_bias(bias.new_empty(len(self.scales), 0, 0))
         self.hop = solution.hop if self.memory == "fast" else None
         if self.order == 1:
@@ -288,9 +264,8 @@ def equilibria(
     stack = bias.unsqueeze(0).expand(len(scales), *bias.shape)
     check_tensors(propagation, weight, stack, len(scales))
     log = SolveLog()
-    request = _Request(
-        propagation, scales, gamma, options, memory, on_failure, log, known, normed, _deferred.get()
-    )
+    request = _Request(propagation, scales, gamma, options, memory, on_failure, log, known, normed)
+    request.deferred, request.graded = _deferred.get(), torch.is_grad_enabled()
     values = propagation.values if propagation.values.requires_grad else None
     z: Tensor = _Equilibrium.apply(values, weight, stack, request)  # type: ignore[no-untyped-call]
     return z, log

@@ -39,8 +39,9 @@ extern "C" __global__ void norms(
       plain[i] += squares[i];
       if (weight) {
         const double row = sqrt(squares[i]);
+        const double over = row / weight[node];
         if (largest)
-          own[i] = own[i] >= row / weight[node] ? own[i] : row / weight[node];  // keeps a nan
+          own[i] = own[i] >= over || isnan(own[i]) ? own[i] : over;  // keeps a nan
         else
           own[i] += row * weight[node];
       }

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_gamma, check_options, check_propagation, check_scales
-from mgnni.implicit.linear import MEMORY, ON_FAILURE, SolveLog, equilibria
+from mgnni.implicit.linear import MEMORY, ON_FAILURE, equilibria
+from mgnni.implicit.log import SolveLog
 from mgnni.layers.contraction import KnownContraction, contraction
 from mgnni.solve.known import Known
 from mgnni.solve.solve import Options
@@ -30,6 +31,8 @@ class MultiscaleEquilibrium(nn.Module):
         scales: the powers :math:`m`, distinct.
         gamma: the contraction factor :math:`\gamma \in [0, 1)`.
         solver, tol, max_iter, memory, on_failure: see :func:`mgnni.solve_equilibrium`.
+        warm_start: start from the states of the last pass over the same graph. They are solved
+            for to the same tolerance, but within it depend on what was solved before.
 
     Attributes:
         factor: :math:`F_m`, stacked, shape ``(scales, channels, channels)``.
@@ -51,12 +54,14 @@ class MultiscaleEquilibrium(nn.Module):
         max_iter: int | None = None,
         memory: str = "fast",
         on_failure: str = "raise",
+        warm_start: bool = False,
     ) -> None:
         super().__init__()
         self.scales = check_scales(scales)
         self.gamma = check_gamma(gamma)
         check_options(tol, max_iter)
-        self.options = Options(check_choice("solver", solver, (*SOLVERS, "auto")), tol, max_iter)
+        check_choice("solver", solver, (*SOLVERS, "auto"))
+        self.options = Options(solver, tol, max_iter, warm_start)
         self.memory = check_choice("memory", memory, MEMORY)
         self.on_failure = check_choice("on_failure", on_failure, ON_FAILURE)
         self.factor = nn.Parameter(torch.empty(len(self.scales), channels, channels))

@@ -13,7 +13,7 @@ from mgnni.graph.build import FLOWS
 from mgnni.graph.cache import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.linear import SolveLog
+from mgnni.implicit.log import SolveLog
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
 from mgnni.layers.heads import HEADS, GraphHead, LinearHead, ResidualHead
@@ -57,6 +57,8 @@ class MGNNI(nn.Module):
         normalization: ``"auto"``: ``"sym"`` on an undirected graph and ``"dir"`` on a directed
             one; or any of :meth:`Propagation.from_edge_index`, as are ``self_loops``, ``flow``.
         solver, tol, max_iter, memory, on_failure: see :func:`mgnni.solve_equilibrium`.
+        warm_start: start from the states of the last pass over the same graph. They are solved
+            for to the same tolerance, but within it depend on what was solved before.
 
     Shapes:
         - **input:** ``x``, ``(num_nodes, in_channels)``, dense, or sparse CSR if
@@ -90,6 +92,7 @@ class MGNNI(nn.Module):
         max_iter: int | None = None,
         memory: str = "fast",
         on_failure: str = "raise",
+        warm_start: bool = False,
     ) -> None:
         super().__init__()
         check_width("in_channels", in_channels)
@@ -131,6 +134,7 @@ class MGNNI(nn.Module):
             max_iter=max_iter,
             memory=memory,
             on_failure=on_failure,
+            warm_start=warm_start,
         )
         check_choice("fusion", fusion, FUSIONS)
         self.fusion: ScaleAttention | ScaleMean = (

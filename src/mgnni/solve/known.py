@@ -100,15 +100,49 @@ class KnownBases:
         return KnownBases, ()
 
 
+class KnownStarts:
+    """The last states, for the next solve to start from: of equations and of their adjoints.
+
+    A kind is an order of differentiation, and whether gradients may be asked for: passes with and
+    without have their own, as dropout sets them apart. Copies and pickles start empty.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[int, bool], tuple[weakref.ref[Operator], Tensor]] = {}
+
+    def of(self, kind: tuple[int, bool], equations: Equations) -> Tensor | None:
+        """Return the last states over the same operator, if there are any of this shape."""
+        last = self._last.get(kind)
+        if last is None or last[0]() is not equations.operator:
+            return None
+        z, bias = last[1], equations.bias
+        return z if (z.shape, z.dtype, z.device) == (bias.shape, bias.dtype, bias.device) else None
+
+    def keep(self, kind: tuple[int, bool], equations: Equations, z: Tensor) -> None:
+        """Remember states in place of the last ones of the kind."""
+        if not z.is_inference():
+            self._last[kind] = (weakref.ref(equations.operator), z.detach())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KnownStarts, ()
+
+
 @dataclass(eq=False)
 class Known:
-    """The last weights, the last solution, and the last eigenvectors of a layer."""
+    """The last weights, solutions and eigenvectors of a layer."""
 
     weights: KnownWeights = field(default_factory=KnownWeights)
     solution: KnownSolution = field(default_factory=KnownSolution)
     bases: KnownBases = field(default_factory=KnownBases)
+    starts: KnownStarts = field(default_factory=KnownStarts)
 
-    def solve(self, equations: Equations, options: Options, deferred: bool = False) -> Solution:
+    def solve(
+        self,
+        equations: Equations,
+        options: Options,
+        deferred: bool = False,
+        start: Tensor | None = None,
+    ) -> Solution:
         """Solve the equations, unless they are the last ones.
 
         Weights that have not been compared with the last ones are those whose numbers shall not
@@ -117,7 +151,7 @@ class Known:
         compared = self.weights.holds(equations.weights)
         solution = self.solution.of(equations, options) if compared else None
         if solution is None:
-            solution = solve(equations, options, deferred)
+            solution = solve(equations, options, deferred, start)
             if compared:
                 self.solution.keep(equations, options, solution)
         return solution

@@ -15,10 +15,11 @@ from mgnni.solve.equation import Equations
 from mgnni.solve.planned import Pending, fits, solve_planned
 from mgnni.solve.planned_wide import fits_wide, solve_planned_wide
 from mgnni.solve.result import SolveStats, Status
-from mgnni.solve.solver import SOLVERS, choose, sufficient
+from mgnni.solve.solver import SOLVERS, Proposal, Solver, choose, sufficient
 
 ROUNDS = 8  # corrections at most; each must halve the residual
 GAIN = 0.05  # what a correction should leave of it
+NEAR = 0.1  # relative residual up to which a start is worth its own measurement
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Options:
     solver: str = "auto"
     tol: float = 1e-6
     max_iter: int | None = None
+    warm_start: bool = False
 
 
 Planned = Callable[[Equations, float], tuple[Tensor, Tensor, Pending]]
@@ -64,7 +66,12 @@ def plan_for(equations: Equations, solver: str) -> Planned | None:
 
 
 @torch.no_grad()
-def solve(equations: Equations, options: Options, deferred: bool = False) -> Solution:
+def solve(
+    equations: Equations,
+    options: Options,
+    deferred: bool = False,
+    start: Tensor | None = None,
+) -> Solution:
     """Solve the equations and certify the result; failure is recorded, not raised.
 
     Args:
@@ -72,6 +79,7 @@ def solve(equations: Equations, options: Options, deferred: bool = False) -> Sol
         options: how they shall be solved.
         deferred: leave the records on an accelerator where that can be; who asked for it reads
             them, and solves again what missed its tolerance.
+        start: states to start from. A solve whose length is known beforehand takes no notice.
     """
     device = equations.bias.device
     with torch.autocast(device.type, enabled=False), _full_precision(device):
@@ -88,7 +96,7 @@ def solve(equations: Equations, options: Options, deferred: bool = False) -> Sol
         name = choose(options.solver, equations)
         if equations.bias.numel() == 0:
             return _empty(equations, options, name)
-        return _solve_in_units(equations, options, name)
+        return _solve_in_units(equations, options, name, start)
 
 
 def _units(equations: Equations) -> Tensor | None:
@@ -111,11 +119,13 @@ def _units(equations: Equations) -> Tensor | None:
     return units.expand(len(equations), -1)
 
 
-def _solve_in_units(equations: Equations, options: Options, name: str) -> Solution:
+def _solve_in_units(
+    equations: Equations, options: Options, name: str, start: Tensor | None
+) -> Solution:
     """Solve in units that suit the bias, and translate the answer."""
     units = _units(equations)
     if units is None:
-        z, found, iterations, exhausted = _correct(equations, options, name)
+        z, found, iterations, exhausted = _correct(equations, options, name, start)
         stats = _stats(equations, options, name, found, iterations, exhausted)
         return Solution(z, found.hop.to(z.dtype), stats)
     factor = spread(equations.operator, units.to(equations.bias.device))
@@ -133,8 +143,26 @@ def _solve_in_units(equations: Equations, options: Options, name: str) -> Soluti
     return Solution(z, hop, _stats(equations, options, name, found, iterations, exhausted))
 
 
+def _propose(
+    equations: Equations, tol: float, budget: int, solver: Solver, start: Tensor | None
+) -> Proposal:
+    """Solve from zero, or from a start that is near: then for what is missing, to fewer digits."""
+    if start is None or equations.operator.batch is not None:  # no graph depends on its company
+        return solver.propose(equations, tol, budget)
+    found = measure(equations, start)
+    gap = float(found.relative.max())
+    if not gap < NEAR:  # nan too
+        return solver.propose(equations, tol, budget)
+    if gap <= tol:
+        return Proposal(start, torch.zeros(len(equations), 1, dtype=torch.long), False)
+    # Relative to a correction, which may be larger than its right-hand side by 1 / (1 - L).
+    target = tol / gap * (1 - max(equations.contractions))
+    dz, steps, exhausted = solver.propose(equations.with_bias(found.residual), target, budget)
+    return Proposal(start + dz, steps, exhausted)
+
+
 def _correct(
-    equations: Equations, options: Options, name: str
+    equations: Equations, options: Options, name: str, start: Tensor | None = None
 ) -> tuple[Tensor, Measurement, Tensor, bool]:
     """Solve, then solve for the residual, until the measured residual meets the tolerance.
 
@@ -146,7 +174,7 @@ def _correct(
     """
     tol, solver = options.tol, SOLVERS[name]
     budget = options.max_iter or sufficient(equations, tol)
-    z, iterations, exhausted = solver.propose(equations, 0.7 * tol, budget)
+    z, iterations, exhausted = _propose(equations, 0.7 * tol, budget, solver, start)
     found = measure(equations, z)
     # Whether a graph is corrected, and how far, depends on that graph alone.
     open_ = ~(found.relative <= tol) & found.residual_norm.isfinite()  # (equations, graphs)

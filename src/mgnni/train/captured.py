@@ -10,12 +10,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from mgnni.implicit.linear import SolveLog, deferred
+from mgnni.implicit.linear import deferred
+from mgnni.implicit.log import SolveLog
 from mgnni.solve.planned import Pending
 from mgnni.train.certificates import Certificates
 
@@ -88,7 +90,9 @@ class CapturedStep:
     def run(self) -> tuple[Tensor, SolveLog]:
         """Replay the step; loss and records are filled in when the device has got there."""
         self.graph.replay()
-        return self.loss, SolveLog(*self.log.pending)
+        # Other recordings may use this memory, unless they are replayed as they were recorded.
+        copies = [replace(one, numbers=one.numbers.clone()) for one in self.log.pending]
+        return self.loss.clone(), SolveLog(*copies)
 
 
 class CapturedEpoch:

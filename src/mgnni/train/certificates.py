@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mgnni.implicit.linear import SolveLog
+from mgnni.implicit.log import SolveLog
 from mgnni.solve.planned import Pending
 from mgnni.solve.result import SolveStats
 

@@ -58,6 +58,8 @@ class ModelConfig:
     """Relative residual to be reached in every graph, forward and backward."""
     memory: str = "fast"
     """Keep propagated states for the backward pass, or compute them again."""
+    warm_start: bool = False
+    """Start a solve from the states of the last epoch; a run that is resumed starts from zero."""
 
 
 @dataclass(frozen=True)
