@@ -13,6 +13,13 @@ from mgnni.kernels.launches import processors
 from mgnni.kernels.rows import Rows, share_out
 
 
+def csr(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return a sparse CSR tensor, unchecked, and without torch's words on how new these are."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
+        return torch.sparse_csr_tensor(crow, col, values, size, check_invariants=False)
+
+
 @dataclass(frozen=True, eq=False)
 class Pattern:
     """The sparsity pattern of a square matrix in CSR order.
@@ -77,12 +84,7 @@ class Pattern:
 
     def matrix(self, values: Tensor) -> Tensor:
         """Return the sparse CSR tensor with these ``values``."""
-        size = (self.num_nodes, self.num_nodes)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
-            return torch.sparse_csr_tensor(
-                self.crow, self.col, values, size, check_invariants=False
-            )
+        return csr(self.crow, self.col, values, (self.num_nodes, self.num_nodes))
 
     def sampled_product(self, left: Tensor, right: Tensor) -> Tensor:
         """Return ``left[i] . right[j]`` for every non-zero ``(i, j)``, shape ``(nnz,)``."""

@@ -18,6 +18,7 @@ from torch import Tensor
 from mgnni.errors import MgnniError
 
 SWITCH = "MGNNI_KERNELS"  # set to 0 to do without
+_NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 _MAX_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
@@ -89,6 +90,17 @@ def shared_memory(device: int | torch.device) -> int:
 
 
 @lru_cache
+def _context(device: int) -> ctypes.c_void_p:
+    """The context that torch uses too."""
+    driver, _ = _libraries()
+    handle, context = ctypes.c_int(), ctypes.c_void_p()
+    _checked(driver.cuDeviceGet(ctypes.byref(handle), device), f"finding device {device}")
+    code = driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+    _checked(code, f"entering device {device}")
+    return context
+
+
+@lru_cache
 def _function(name: str, device: int) -> ctypes.c_void_p:
     """The kernel ``name`` of ``name.cu``, on a device; compiled once."""
     driver, _ = _libraries()
@@ -135,10 +147,12 @@ def launch(
     stream = ctypes.c_void_p(torch.cuda.current_stream(index).cuda_stream)
     driver, _ = _libraries()
     shape = (_function(name, index), blocks, 1, 1, threads, 1, 1, shared, stream, pointers)
-    if cooperative:
-        code = driver.cuLaunchCooperativeKernel(*shape)
-    else:
-        code = driver.cuLaunchKernel(*shape, None)
+    start = driver.cuLaunchCooperativeKernel if cooperative else driver.cuLaunchKernel
+    rest = () if cooperative else (None,)
+    code = start(*shape, *rest)
+    if code == _NO_CONTEXT:  # this thread, one of autograd's perhaps, has not met the device yet
+        _checked(driver.cuCtxSetCurrent(_context(index)), f"entering device {index}")
+        code = start(*shape, *rest)
     _checked(code, f"launching {name}")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mgnni.graph.pattern import csr
 from mgnni.implicit.batched import folded
 from mgnni.layers.dropout import Dropout
 
@@ -61,9 +62,7 @@ class Features:
 
     def multiply(self, values: Tensor, right: Tensor) -> Tensor:
         """Return the product of the matrix with these values and a dense matrix."""
-        size = (self.num_rows, self.num_columns)
-        matrix = torch.sparse_csr_tensor(self.crow, self.col, values, size, check_invariants=False)
-        return matrix @ right
+        return csr(self.crow, self.col, values, (self.num_rows, self.num_columns)) @ right
 
 
 class _Multiply(torch.autograd.Function):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mgnni.solve.equation import Equations
-from mgnni.solve.sweep import Polynomials
+from mgnni.solve.sweep import Polynomials, Tail
 
 
 def neumann(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomials, bool]:
@@ -38,4 +38,6 @@ def neumann(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomial
         return torch.where(hop % scale == 0, power, torch.zeros_like(power))
 
     degree = terms.flatten() * scale
-    return Polynomials(coefficient, degree, chebyshev=False, bound=1.0), short
+    # The terms go on for good only if the operator does not expand, and not without end.
+    tail = Tail(mu / (1 - mu), tol) if equations.operator.norm_bound <= 1 and not short else None
+    return Polynomials(coefficient, degree, chebyshev=False, bound=1.0, tail=tail), short

@@ -1,8 +1,9 @@
-r"""All equations of a stack by one sweep of products with :math:`P`, finished columns dropped.
+r"""All equations of a stack by sweeps of products with :math:`P`, finished columns dropped.
 
 After decoupling, every column of every equation is a polynomial in :math:`P` applied to its right
 hand side, :math:`y_j = \sum_k a_{kj}\, t_k(P)\, c_j`, with a degree that is known in advance.
-Columns are ordered by degree, so those still needed always stand in front.
+Columns are ordered by degree, so those still needed always stand in front. On a CPU they are
+swept in panels that stay in its caches; an accelerator, and a small problem, takes all at once.
 """
 
 from __future__ import annotations
@@ -13,12 +14,32 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from mgnni.solve.equation import Equations
+from mgnni.solve.certify import frobenius
+from mgnni.solve.equation import PANEL, Equations
+from mgnni.solve.operator import Operator
 from mgnni.solve.scratch import scratch
 
-LANES = 8  # columns are dropped in groups of this size
+LANES = 8  # columns are dropped in groups of this size, but for the last one
+SMALL = 2**16  # numbers in all states, up to which a CPU's calls cost more than its arithmetic
 BLOCK = 64  # terms whose coefficients are at hand at one time
+EARLY = 4  # the first term after which to look whether the others are known
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    r"""How a power series goes on, once its terms have become one another's multiples.
+
+    Where :math:`P t_k` is nearly :math:`t_k`, so are all later terms, and their sum is a multiple
+    of it. That is exact on the eigenvalue one of a normalised graph, so what is left to wait for
+    is the rest of the spectrum, which falls faster. With :math:`d = \|t_k - t_{k-1}\|` and an
+    operator of norm one at most, the residual is at most :math:`m d` times the coefficients left
+    out.
+    """
+
+    ratio: Tensor  # sum of the coefficients left out over the last one, one a column, float64
+    tol: float  # relative residual at which to stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +53,14 @@ class Polynomials:
         degree: degree of each column, shape ``(columns,)``, on the CPU.
         chebyshev: whether :math:`t_k` are Chebyshev polynomials, else powers.
         bound: the operator is divided by this number, so that its norm is at most one.
+        tail: how the series goes on, if that is known; then it may end before its degree.
     """
 
     coefficient: Callable[[Tensor], Tensor]
     degree: Tensor
     chebyshev: bool
     bound: float
+    tail: Tail | None = None
 
     @cached_property
     def _first(self) -> Tensor:
@@ -58,68 +81,138 @@ class Polynomials:
 
 def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
     """Apply the polynomials; returns the states, shape ``(equations, nodes, channels)``."""
-    count, (nodes, channels) = len(equations), equations.bias.shape[1:]
+    on_host = equations.bias.device.type == "cpu"
+    if on_host and equations.bias.numel() > SMALL:
+        return _in_panels(equations, polynomials)
+    return _together(equations, polynomials)
+
+
+def _in_panels(equations: Equations, polynomials: Polynomials) -> Tensor:
+    """Every equation by itself, some columns at a time."""
+    count, nodes, channels = equations.bias.shape
+    vectors = equations.weights.decoupling.eigenvectors
+    degree = polynomials.degree.view(count, channels)
+    with scratch(vectors) as take:
+        memory = [take(nodes * PANEL) for _ in range(4)]
+        states = vectors.new_empty(count, nodes, channels)
+        for index in range(count):
+            for number, panel in enumerate(_panels(degree[index])):
+                # Kernels like whole vectors: columns of zeros fill the last one up.
+                extra = -panel.numel() % LANES if panel.numel() > 1 else 0
+                basis = pad(vectors[index][:, panel], (0, extra))
+                columns = index * channels + pad(panel, (0, extra), value=int(panel[-1]))
+                total, c, *others = (_shaped(one, nodes, basis.size(1)) for one in memory)
+                torch.mm(equations.bias[index], basis, out=c)
+                _evaluate(
+                    equations.operator,
+                    polynomials,
+                    columns,
+                    (total, c, *others),
+                    equations.scales[index],
+                )
+                if number == 0:
+                    torch.mm(total, basis.mT, out=states[index])
+                else:
+                    states[index].addmm_(total, basis.mT)
+        return states
+
+
+def _panels(degree: Tensor) -> list[Tensor]:
+    """The columns of one equation by falling degree; few slow ones do not keep the others."""
+    order = torch.argsort(degree, descending=True, stable=True)
+    slow = int((degree > 2 * degree.median()).sum())
+    slow = slow if slow <= LANES else 0
+    parts = [order[:slow], *torch.split(order[slow:], PANEL)]
+    return [part for part in parts if part.numel()]
+
+
+def _together(equations: Equations, polynomials: Polynomials) -> Tensor:
+    """All columns of all equations side by side: few calls, each of much work."""
+    count, nodes, channels = equations.bias.shape
     vectors = equations.weights.decoupling.eigenvectors
     order = torch.argsort(polynomials.degree, descending=True, stable=True)
-    degree = polynomials.degree[order]
     place = order.to(vectors.device)
     back = torch.argsort(place)
+    width = count * channels
+    with scratch(vectors) as take:
+        columns, c, before, spare = (take(nodes, width) for _ in range(4))
+        if equations.shared_bias:
+            basis = vectors.permute(1, 0, 2).reshape(channels, width)
+            torch.mm(equations.bias[0], basis.index_select(1, place), out=c)
+        else:  # one call for all, at the price of a copy
+            side_by_side = torch.bmm(equations.bias, vectors).permute(1, 0, 2)
+            columns.view(nodes, count, channels).copy_(side_by_side)
+            torch.index_select(columns, 1, place, out=c)
+        _evaluate(equations.operator, polynomials, order, (columns, c, before, spare))
+        # The columns go back to their equations in the order of the eigenvectors.
+        ordered = torch.index_select(columns, 1, back, out=spare)
+        return torch.bmm(ordered.view(nodes, count, channels).permute(1, 0, 2), vectors.mT)
+
+
+def _evaluate(
+    operator: Operator,
+    polynomials: Polynomials,
+    order: Tensor,
+    memory: tuple[Tensor, ...],
+    scale: int = 0,
+) -> None:
+    """Apply the polynomials of some columns.
+
+    Args:
+        operator: the operator.
+        polynomials: those of all columns.
+        order: the columns to take, their degrees falling.
+        memory: four tensors of one shape: for the result, the right hand sides, which are lost,
+            and two for more terms.
+        scale: that of all these columns, if a series may end before its degree.
+    """
+    total, t, t_before, spare = memory
+    nodes, width = total.shape
+    degree = polynomials.degree[order]
     # How many columns the k-th term still touches, for every k, counted once.
     highest = int(degree[0]) if degree.numel() else 0
     active = degree.numel() - torch.searchsorted(degree.flip(0), torch.arange(highest + 1))
-    # Kernels like whole vectors; columns kept a little too long have zero coefficients.
-    widths = (-(-active // LANES) * LANES).clamp(max=count * channels).tolist()
-
-    with scratch(vectors) as take:
-        width = count * channels
-        total, term, previous, spare = (take(nodes * width) for _ in range(4))
-        columns = total.view(nodes, width)
-        t, t_before = term.view(nodes, width), previous.view(nodes, width)
-        if equations.shared_bias:
-            basis = vectors.permute(1, 0, 2).reshape(channels, width)
-            torch.mm(equations.bias[0], basis.index_select(1, place), out=t)
-        else:
-            if vectors.device.type == "cuda":  # one launch for all, at the price of a copy
-                side_by_side = torch.bmm(equations.bias, vectors).permute(1, 0, 2)
-                columns.view(nodes, count, channels).copy_(side_by_side)
+    # Columns kept a little too long have zero coefficients.
+    lanes = torch.where(active > 1, -(-active // LANES) * LANES, active)
+    widths = lanes.clamp(max=width).tolist()
+    coefficient = polynomials.block(0, min(BLOCK, highest + 1), order, total)
+    torch.mul(t, coefficient[0], out=total)
+    for k in range(1, highest + 1):
+        if k % BLOCK == 0:
+            coefficient = polynomials.block(k, min(k + BLOCK, highest + 1), order, total)
+        if widths[k] < width:
+            width = widths[k]
+            t, spare = _narrow(t, width, spare), t
+            if k > 1:
+                t_before, spare = _narrow(t_before, width, spare), t_before
             else:
-                for index, part in enumerate(torch.split(columns, channels, dim=1)):
-                    torch.mm(equations.bias[index], vectors[index], out=part)
-            torch.index_select(columns, 1, place, out=t)
-        coefficient = polynomials.block(0, min(BLOCK, highest + 1), order, vectors)
-        torch.mul(t, coefficient[0], out=columns)
-        for k in range(1, highest + 1):
-            if k % BLOCK == 0:
-                stop = min(k + BLOCK, highest + 1)
-                coefficient = polynomials.block(k, stop, order, vectors)
-            if widths[k] < width:
-                width = widths[k]
-                t, term, spare = _narrow(t, width, spare), spare, term
-                if k > 1:
-                    t_before, previous, spare = _narrow(t_before, width, spare), spare, previous
-                else:
-                    t_before = previous[: nodes * width].view(nodes, width)
-            if not polynomials.chebyshev:  # P^k c = P P^{k-1} c
-                factor, beta = 1.0, 0.0
-            elif k == 1:  # T_1(P) c = P c
-                factor, beta = 1 / polynomials.bound, 0.0
-            else:  # T_k(P) c = 2 P T_{k-1}(P) c - T_{k-2}(P) c
-                factor, beta = 2 / polynomials.bound, -1.0
-            new = equations.operator.multiply_into(t_before, t, factor, beta)
-            t, t_before, term, previous = new, t, previous, term
-            columns[:, :width].addcmul_(t, coefficient[k % BLOCK, :width])
-        # The columns go back to their equations in the order of the eigenvectors.
-        size = nodes * count * channels
-        ordered = torch.index_select(columns, 1, back, out=spare[:size].view(nodes, -1))
-        if vectors.device.type == "cuda":
-            return torch.bmm(ordered.view(nodes, count, channels).permute(1, 0, 2), vectors.mT)
-        states = ordered.new_empty(count, nodes, channels)
-        for index, part in enumerate(torch.split(ordered, channels, dim=1)):
-            torch.mm(part, vectors[index].mT, out=states[index])
-        return states
+                t_before = _shaped(t_before, nodes, width)
+        if not polynomials.chebyshev:  # P^k c = P P^{k-1} c
+            factor, beta = 1.0, 0.0
+        elif k == 1:  # T_1(P) c = P c
+            factor, beta = 1 / polynomials.bound, 0.0
+        else:  # T_k(P) c = 2 P T_{k-1}(P) c - T_{k-2}(P) c
+            factor, beta = 2 / polynomials.bound, -1.0
+        t, t_before = operator.multiply_into(t_before, t, factor, beta), t
+        row = coefficient[k % BLOCK, :width]
+        total[:, :width].addcmul_(t, row)
+        if polynomials.tail is None or not scale or k % scale or k == highest:
+            continue
+        term = k // scale
+        if term >= EARLY and (width > LANES or term % EARLY == 0):  # a look costs a pass or two
+            tail = polynomials.tail.ratio[order[:width]].to(row) * row
+            change = torch.sub(t, t_before, out=_shaped(spare, nodes, width)).mul_(tail)
+            left, size = frobenius(operator, change), frobenius(operator, total[:, :width])
+            if bool((scale * left <= polynomials.tail.tol * size).all()):
+                total[:, :width].addcmul_(t, tail)
+                return
+
+
+def _shaped(memory: Tensor, rows: int, width: int) -> Tensor:
+    """The beginning of other memory as a matrix without gaps."""
+    return memory.view(-1)[: rows * width].view(rows, width)
 
 
 def _narrow(columns: Tensor, width: int, into: Tensor) -> Tensor:
     """Copy the first columns into other memory, where they lie without gaps."""
-    rows = columns.size(0)
-    return into[: rows * width].view(rows, width).copy_(columns[:, :width])
+    return _shaped(into, columns.size(0), width).copy_(columns[:, :width])

@@ -109,7 +109,8 @@ class GraphLearner(Learner):
         if key not in self._recorded:
             batch = self._batch(torch.tensor(key))
             if key not in self._seen or len(self._recorded) >= MOST_RECORDED:
-                self._seen.add(key)
+                if len(self._seen) < 16 * MOST_RECORDED:  # else hardly one of them comes again
+                    self._seen.add(key)
                 return self.step(*batch), self.log
             try:
                 self._recorded[key] = CapturedStep(self, batch, self._pool)
