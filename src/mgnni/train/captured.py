@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Keep Python from collecting garbage, as memory that is freed would end a recording."""
     gc.collect()
     gc.disable()
@@ -63,7 +63,7 @@ def recorded(learner: Learner, work: Callable[[], None], pool: Any = None) -> to
             torch.cuda.current_stream().wait_stream(stream)
             learner.put_back(before)
         graph = torch.cuda.CUDAGraph()
-        with _no_collection(), torch.cuda.graph(graph, stream=stream, pool=pool):
+        with no_collection(), torch.cuda.graph(graph, stream=stream, pool=pool):
             work()
     learner.put_back(before)
     return graph

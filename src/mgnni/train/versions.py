@@ -52,4 +52,7 @@ def device_name(device: torch.device) -> str:
     """Return what to call a device in a report."""
     if device.type == "cuda":
         return f"cuda ({torch.cuda.get_device_name(device)})"
-    return f"cpu ({torch.get_num_threads()} threads)" if device.type == "cpu" else device.type
+    if device.type != "cpu":
+        return device.type
+    threads = torch.get_num_threads()
+    return f"cpu ({threads} thread{'s' if threads > 1 else ''})"
