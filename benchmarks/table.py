@@ -100,30 +100,11 @@ def solvers_table(stored: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def together_table(stored: dict[str, Any]) -> str:
-    """Milliseconds of an epoch of all runs, together and one by one."""
-    lines = [
-        f"{stored['device']}, torch {stored['versions']['torch']}; milliseconds of one epoch "
-        "(training and validation) of all runs, single precision.",
-        "",
-        "| benchmark | runs | together | one by one | |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
-    for row in stored["rows"]:
-        fast, slow = row["seconds_per_epoch_together"], row["seconds_per_epoch_one_by_one"]
-        lines.append(
-            f"| {row['dataset']} | {row['runs']} | {1e3 * fast:.0f} | {1e3 * slow:.0f} | "
-            f"{slow / fast:.1f} × |"
-        )
-    return "\n".join(lines) + "\n"
-
-
 # What is shown, from which results.
 KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     **{name: (name, full_table) for name in ("epoch", "ppi", "small", "scaling", "large")},
     "solve": ("solve", solve_table),
     "solvers": ("solve", solvers_table),
-    "together": ("together", together_table),
 }
 
 

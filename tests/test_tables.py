@@ -17,6 +17,6 @@ def test_tables_are_generated(page):
     assert table.render(text) == text, "run: python benchmarks/table.py"
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/training.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/benchmarks.md"])
 def test_pages_have_not_lost_their_tables(name):
     assert table.BLOCK.search((ROOT / name).read_text("utf-8"))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mgnni.solve.dense import LARGE, is_large, large_product, product
+from mgnni.solve.dense import LARGE, TALL, is_large, large_product, product, tall_product
 from problems import generator
 
 
@@ -49,3 +49,14 @@ def test_what_autograd_or_a_transform_must_see_is_left_to_torch():
     assert seen == [False]
     (grad,) = torch.autograd.grad(product(leaf, a)[0, 0], leaf)
     torch.testing.assert_close(grad[0], a[:, 0])
+
+
+@pytest.mark.parametrize("rows", [10, TALL, TALL + 1, 40 * TALL + 5])
+def test_long_sums_keep_their_digits(device, rows):
+    a, b = normal(2, 2, rows, 3, seed=rows).float().to(device).unbind()
+    with torch.no_grad():
+        found = tall_product(a, b)
+    exact = a.double().mT @ b.double()
+    assert found.dtype is torch.float32
+    assert float((found - exact).norm() / exact.norm()) < 4e-6  # one sum over the longest: 1e-5
+    assert tall_product(a.clone().requires_grad_(), b).requires_grad

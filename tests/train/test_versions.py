@@ -58,5 +58,8 @@ def test_without_git_there_is_no_commit(monkeypatch):
 
 
 def test_what_a_device_is_called():
-    assert device_name(torch.device("cpu")) in ("cpu (1 thread)", f"cpu ({torch.get_num_threads()} threads)")
+    assert device_name(torch.device("cpu")) in (
+        "cpu (1 thread)",
+        f"cpu ({torch.get_num_threads()} threads)",
+    )
     assert device_name(torch.device("mps")) == "mps"

@@ -32,7 +32,7 @@ from mgnni.implicit.check import (
     check_tensors,
 )
 from mgnni.implicit.log import SolveLog
-from mgnni.solve.dense import product
+from mgnni.solve.dense import tall_product
 from mgnni.solve.equation import Equations
 from mgnni.solve.known import Known
 from mgnni.solve.planned import solve_planned
@@ -206,7 +206,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     if wants_weight:
         if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
             hop = _hop(request.propagation, z, request.scales)
-        grad_weight = product((request.gamma * hop).mT, u)
+        grad_weight = tall_product(request.gamma * hop, u)
     if wants_values:
         grad_values = _grad_values(request, z, request.gamma * (u @ weight.mT))
     return grad_values, grad_weight, u if wants_bias else None, None

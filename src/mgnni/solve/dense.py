@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+TALL = 2**13  # rows that are added in single precision
 LARGE = 512  # rows and columns of a result from which on it matters
 
 
@@ -42,3 +43,16 @@ def large_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Return ``a @ b`` by whatever is fastest at it."""
     return large_product(a, b) if is_large(a, b) else a @ b
+
+
+def tall_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a.mT @ b`` of stacks with many rows, in parts that are added in float64.
+
+    One long sum in single precision loses digits with the number of nodes.
+    """
+    rows = a.size(-2)
+    if rows <= TALL or a.dtype is torch.float64 or torch.is_grad_enabled():
+        return product(a.mT, b)
+    parts = zip(torch.split(a, TALL, -2), torch.split(b, TALL, -2), strict=True)
+    total = sum(product(x.mT, y).double() for x, y in parts)
+    return torch.as_tensor(total).to(a.dtype)
