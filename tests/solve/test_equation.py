@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgnni import NotContractiveError
-from mgnni.solve.equation import Equations
+from mgnni.solve.equation import PANEL, Equations
 from mgnni.solve.weights import Weights
 from problems import propagation, weight
 
@@ -28,6 +28,17 @@ def test_constants_are_those_of_the_definition(normalization, device):
 def test_hops_are_powers_of_the_operator(device):
     equations = stack(device)
     z = torch.randn(3, 12, 3, dtype=torch.float64, device=device)
+    hopped = equations.hop(z)
+    for i, scale in enumerate(equations.scales):
+        expected = torch.linalg.matrix_power(equations.operator.to_dense(), scale) @ z[i]
+        torch.testing.assert_close(hopped[i], expected)
+
+
+def test_hops_of_many_columns_are_taken_in_panels(device, monkeypatch):
+    monkeypatch.setattr("mgnni.solve.equation.CALL", 0)
+    channels = 2 * PANEL + 3
+    equations = stack(device, channels=channels)
+    z = torch.randn(12, 3, channels, dtype=torch.float64, device=device).transpose(0, 1)
     hopped = equations.hop(z)
     for i, scale in enumerate(equations.scales):
         expected = torch.linalg.matrix_power(equations.operator.to_dense(), scale) @ z[i]

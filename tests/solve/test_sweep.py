@@ -3,11 +3,13 @@
 import pytest
 import torch
 
-from mgnni.solve.equation import Equations
+from mgnni import Propagation
+from mgnni.solve.equation import PANEL, Equations
 from mgnni.solve.scratch import scratch
-from mgnni.solve.sweep import BLOCK, LANES, Polynomials, sweep
+from mgnni.solve.series import neumann
+from mgnni.solve.sweep import BLOCK, EARLY, LANES, Polynomials, sweep
 from mgnni.solve.weights import Weights
-from problems import generator, propagation, weight
+from problems import chain, generator, propagation, weight
 
 
 def dense_sweep(equations: Equations, table: torch.Tensor, chebyshev: bool, bound: float):
@@ -67,7 +69,7 @@ def test_dropping_columns_changes_nothing(kind, chebyshev, shared, device, monke
     polynomials = Polynomials(
         lambda k: table[k.squeeze(1).clamp(max=highest)], degree, chebyshev, bound
     )
-    states = sweep(equations, polynomials)
+    states, _ = sweep(equations, polynomials)
     monkeypatch.undo()
 
     cut = torch.where(torch.arange(highest + 1).unsqueeze(1) > degree, 0.0, table)
@@ -75,7 +77,126 @@ def test_dropping_columns_changes_nothing(kind, chebyshev, shared, device, monke
     torch.testing.assert_close(states, expected, rtol=1e-10, atol=1e-10)
     # One product a term, and as few columns as whole lanes allow.
     needed = [int((degree >= k).sum()) for k in range(1, highest + 1)]
-    assert widths == [min(-(-width // LANES) * LANES, count * h) for width in needed]
+    assert widths == [min(lanes(width), count * h) for width in needed]
+
+
+def lanes(width: int) -> int:
+    return -(-width // LANES) * LANES if width > 1 else width
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one bias", "a bias each"])
+@pytest.mark.parametrize("chebyshev", [True, False], ids=["chebyshev", "powers"])
+@pytest.mark.parametrize("kind", DEGREES)
+def test_panels_change_nothing(kind, chebyshev, shared, monkeypatch):
+    """As a CPU sweeps many columns of large graphs; two panels an equation, the last not full."""
+    g = generator(6)
+    n, h, count = 10, PANEL + 5, 2
+    operator = propagation("sym" if chebyshev else "out", n)
+    stack = torch.stack([weight("random", h, seed) for seed in range(count)])
+    bias = torch.randn(1 if shared else count, n, h, dtype=torch.float64, generator=g)
+    equations = Equations(operator, (1,) * count, 0.9, Weights(stack), bias.expand(count, n, h))
+    degree = DEGREES[kind](count * h, g)
+    highest = int(degree.max())
+    table = torch.randn(highest + 1, count * h, dtype=torch.float64, generator=g)
+    widths = []
+    multiply_into = type(operator).multiply_into
+
+    def counted(self, out, x, factor=1.0, beta=0.0):
+        widths.append(x.size(1))
+        assert out.is_contiguous()
+        assert x.is_contiguous()
+        return multiply_into(self, out, x, factor, beta)
+
+    monkeypatch.setattr(type(operator), "multiply_into", counted)
+    monkeypatch.setattr("mgnni.solve.sweep.SMALL", 0)
+    polynomials = Polynomials(
+        lambda k: table[k.squeeze(1).clamp(max=highest)], degree, chebyshev, 1.0
+    )
+    states, _ = sweep(equations, polynomials)
+    cut = torch.where(torch.arange(highest + 1).unsqueeze(1) > degree, 0.0, table)
+    expected = dense_sweep(equations, cut, chebyshev, 1.0)
+    torch.testing.assert_close(states, expected, rtol=1e-9, atol=1e-9)
+    assert max(widths, default=0) <= PANEL
+    falling = degree.view(count, h).sort(1, descending=True).values
+    panels = [part for one in falling for part in torch.split(one, PANEL)]
+    least = [int((part >= k).sum()) for part in panels for k in range(1, int(part[0]) + 1)]
+    # Columns of zeros fill a panel up, and stay as long as the last of its columns.
+    assert sum(map(lanes, least)) <= sum(widths) <= sum(lanes(x + LANES - 1) for x in least)
+
+
+@pytest.mark.parametrize("scale", [1, 3])
+@pytest.mark.parametrize("normalization", ["out", "dir", "row"])
+def test_a_series_ends_where_its_rest_is_known(normalization, scale, monkeypatch):
+    """Against a dense solve: as exact as asked for, in fewer products than the bound allows."""
+    tol, h, gamma = 1e-6, 12, 0.9
+    # Directed, and well mixed: all eigenvalues but one are small.
+    edge_index = torch.randint(0, 48, (2, 400), generator=generator(0))
+    operator = Propagation.from_edge_index(
+        edge_index, 48, normalization=normalization, dtype=torch.float64
+    )
+    values = torch.full((h,), 0.3, dtype=torch.float64)
+    values[0] = 0.99
+    q = torch.linalg.qr(torch.randn(h, h, dtype=torch.float64, generator=generator(1))).Q
+    w = q @ torch.diag(values) @ q.T
+    bias = torch.randn(1, 48, h, dtype=torch.float64, generator=generator(2))
+    equations = Equations(operator, (scale,), gamma, Weights(w.unsqueeze(0)), bias)
+    polynomials, _ = neumann(equations, tol, 10**6)
+    widths = []
+    multiply_into = type(operator).multiply_into
+
+    def counted(self, out, x, factor=1.0, beta=0.0):
+        widths.append(x.size(1))
+        return multiply_into(self, out, x, factor, beta)
+
+    monkeypatch.setattr(type(operator), "multiply_into", counted)
+    monkeypatch.setattr("mgnni.solve.sweep.SMALL", 0)
+    (z,), (taken,) = sweep(equations, polynomials)
+    p = torch.linalg.matrix_power(operator.to_dense(), scale)
+    left = torch.eye(48 * h, dtype=torch.float64) - gamma * torch.kron(p, w.contiguous())
+    exact = torch.linalg.solve(left, bias.flatten()).view(48, h)
+    residual = gamma * p @ z @ w + bias[0] - z
+    assert residual.norm() <= tol * bias.norm()
+    assert (z - exact).norm() <= 10 * tol * exact.norm()
+    slow = [width for width in widths if width == 1]
+    assert EARLY * scale <= len(slow) < 0.7 * int(polynomials.degree.max())
+    assert taken == len(slow)
+
+
+def test_a_series_whose_rest_is_not_known_goes_on(monkeypatch):
+    """Two nodes that change places: with the eigenvalue -1 no term is like the last."""
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    operator = Propagation.from_edge_index(
+        edge_index, 2, normalization="row", self_loops=False, dtype=torch.float64
+    )
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    bias = torch.tensor([[[1.0], [-1.0]]], dtype=torch.float64)
+    equations = Equations(operator, (1,), 0.9, Weights(one), bias)
+    polynomials, _ = neumann(equations, 1e-6, 10**6)
+    monkeypatch.setattr("mgnni.solve.sweep.SMALL", 0)
+    z, _ = sweep(equations, polynomials)
+    torch.testing.assert_close(z, bias / 1.9, rtol=1e-6, atol=0)
+
+
+def test_no_graph_of_a_batch_ends_early(monkeypatch):
+    """One graph could, the other is a chain, whose numbers are tiny: what it is depends on none."""
+    size = 12
+    ends = chain(size)
+    edge_index = torch.cat([torch.combinations(torch.arange(size)).T, ends + size], 1)
+    batch = torch.arange(2).repeat_interleave(size)
+    operator = Propagation.from_edge_index(
+        edge_index, 2 * size, normalization="row", batch=batch, dtype=torch.float64
+    )
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    bias = torch.randn(1, 2 * size, 1, dtype=torch.float64, generator=generator(3))
+    bias[:, size:] *= 1e-9
+    equations = Equations(operator, (1,), 0.9, Weights(one), bias)
+    polynomials, _ = neumann(equations, 1e-6, 10**6)
+    monkeypatch.setattr("mgnni.solve.sweep.SMALL", 0)
+    (z,), (taken,) = sweep(equations, polynomials)
+    assert taken == int(polynomials.degree.max())
+    residual = 0.9 * operator.to_dense() @ z + bias[0] - z
+    for part in (slice(0, size), slice(size, None)):
+        assert residual[part].norm() <= 1e-6 * bias[0, part].norm()
 
 
 def test_a_sweep_reads_no_old_memory(device):
@@ -85,10 +206,11 @@ def test_a_sweep_reads_no_old_memory(device):
     bias = torch.randn(1, 10, 4, dtype=torch.float64, device=device)
     equations = Equations(operator, (1,), 0.9, Weights(stack), bias)
     ones = Polynomials(lambda k: torch.ones(len(k), 4), torch.tensor([3, 1, 0, 2]), False, 1.0)
-    first = sweep(equations, ones)
+    first, _ = sweep(equations, ones)
     with scratch(bias) as take:
         for size in (40, 40, 40, 40, 400):
             take(size).fill_(float("nan"))
-    torch.testing.assert_close(sweep(equations, ones), first, rtol=1e-13, atol=1e-13)
+    again, _ = sweep(equations, ones)
+    torch.testing.assert_close(again, first, rtol=1e-13, atol=1e-13)
     cut = (torch.arange(4).unsqueeze(1) <= ones.degree).double()
     torch.testing.assert_close(first, dense_sweep(equations, cut, False, 1.0))

@@ -14,6 +14,7 @@ from mgnni.solve.scratch import scratch
 from mgnni.solve.weights import WIDE, Weights
 
 PANEL = 32  # columns at a time: the width at which a CPU's sparse product takes least time a column
+CALL = 2**16  # numbers under which a call costs more than its arithmetic
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +111,10 @@ class Equations:
                 hopped[chosen] = x.view(some.shape).permute(1, 0, 2)
             return hopped
         with scratch(z) as take:
-            memory = [take(z.size(1) * PANEL) for _ in range(2)]
+            width = min(max(PANEL, CALL // max(z.size(1), 1)), max(z.size(2), 1))
+            memory = [take(z.size(1) * width) for _ in range(2)]
             for index, scale in enumerate(self.scales):
-                parts = torch.split(z[index], PANEL, 1), torch.split(hopped[index], PANEL, 1)
+                parts = torch.split(z[index], width, 1), torch.split(hopped[index], width, 1)
                 for part, out in zip(*parts, strict=True):
                     x, y = (one[: part.numel()].view(part.shape) for one in memory)
                     x.copy_(part)

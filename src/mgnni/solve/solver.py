@@ -84,11 +84,11 @@ class Sweep(Solver):
             build = chebyshev if self.chebyshev else neumann
             known[key] = build(equations, tol, max_iter)
         polynomials, short = known[key]
-        steps = polynomials.degree.view(len(equations), -1).amax(1, keepdim=True)
+        z, taken = sweep(equations, polynomials)
+        steps = torch.tensor(taken).unsqueeze(1)
         if not self.chebyshev:  # terms of the series: each takes as many products as the scale
             steps = steps // torch.tensor(equations.scales).unsqueeze(1)
-        graphs = equations.operator.num_graphs
-        return Proposal(sweep(equations, polynomials), steps.expand(-1, graphs), short)
+        return Proposal(z, steps.expand(-1, equations.operator.num_graphs), short)
 
 
 @dataclass(frozen=True)

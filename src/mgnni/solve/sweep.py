@@ -22,7 +22,7 @@ from mgnni.solve.operator import Operator
 from mgnni.solve.scratch import scratch
 
 LANES = 8  # columns are dropped in groups of this size, but for the last one
-SMALL = 2**16  # numbers in all states, up to which a CPU's calls cost more than its arithmetic
+SMALL = 2**18  # numbers in a state, up to which more calls cost more than panels save
 BLOCK = 64  # terms whose coefficients are at hand at one time
 EARLY = 4  # the first term after which to look whether the others are known
 
@@ -79,48 +79,49 @@ class Polynomials:
         return rows[:, order].to(like)
 
 
-def sweep(equations: Equations, polynomials: Polynomials) -> Tensor:
-    """Apply the polynomials; returns the states, shape ``(equations, nodes, channels)``."""
-    on_host = equations.bias.device.type == "cpu"
-    if on_host and equations.bias.numel() > SMALL:
+def sweep(equations: Equations, polynomials: Polynomials) -> tuple[Tensor, list[int]]:
+    """Apply the polynomials.
+
+    Returns:
+        The states, shape ``(equations, nodes, channels)``, and the products taken by the slowest
+        column of each equation.
+    """
+    # By the size of one equation: whoever else is solved for decides nothing.
+    if equations.bias.device.type == "cpu" and equations.bias[0].numel() > SMALL:
         return _in_panels(equations, polynomials)
-    return _together(equations, polynomials)
+    degrees: list[int] = polynomials.degree.view(len(equations), -1).amax(1).tolist()
+    return _together(equations, polynomials), degrees
 
 
-def _in_panels(equations: Equations, polynomials: Polynomials) -> Tensor:
+def _in_panels(equations: Equations, polynomials: Polynomials) -> tuple[Tensor, list[int]]:
     """Every equation by itself, some columns at a time."""
     count, nodes, channels = equations.bias.shape
     vectors = equations.weights.decoupling.eigenvectors
     degree = polynomials.degree.view(count, channels)
+    steps = [0] * count
     with scratch(vectors) as take:
         memory = [take(nodes * PANEL) for _ in range(4)]
-        states = vectors.new_empty(count, nodes, channels)
+        states = equations.bias.clone(memory_format=torch.contiguous_format)
         for index in range(count):
-            for number, panel in enumerate(_panels(degree[index])):
+            for panel in _panels(degree[index], polynomials.tail is not None):
                 # Kernels like whole vectors: columns of zeros fill the last one up.
                 extra = -panel.numel() % LANES if panel.numel() > 1 else 0
                 basis = pad(vectors[index][:, panel], (0, extra))
                 columns = index * channels + pad(panel, (0, extra), value=int(panel[-1]))
                 total, c, *others = (_shaped(one, nodes, basis.size(1)) for one in memory)
                 torch.mm(equations.bias[index], basis, out=c)
-                _evaluate(
-                    equations.operator,
-                    polynomials,
-                    columns,
-                    (total, c, *others),
-                    equations.scales[index],
-                )
-                if number == 0:
-                    torch.mm(total, basis.mT, out=states[index])
-                else:
-                    states[index].addmm_(total, basis.mT)
-        return states
+                memory_of_panel = (total, c, *others)
+                scale = equations.scales[index]
+                taken = _evaluate(equations.operator, polynomials, columns, memory_of_panel, scale)
+                steps[index] = max(steps[index], taken)
+                states[index].addmm_(total, basis.mT)
+        return states, steps
 
 
-def _panels(degree: Tensor) -> list[Tensor]:
-    """The columns of one equation by falling degree; few slow ones do not keep the others."""
+def _panels(degree: Tensor, apart: bool) -> list[Tensor]:
+    """The columns of one equation by falling degree; few slow ones apart, if others end early."""
     order = torch.argsort(degree, descending=True, stable=True)
-    slow = int((degree > 2 * degree.median()).sum())
+    slow = int((degree > 2 * degree.median()).sum()) if apart else 0
     slow = slow if slow <= LANES else 0
     parts = [order[:slow], *torch.split(order[slow:], PANEL)]
     return [part for part in parts if part.numel()]
@@ -146,7 +147,8 @@ def _together(equations: Equations, polynomials: Polynomials) -> Tensor:
         _evaluate(equations.operator, polynomials, order, (columns, c, before, spare))
         # The columns go back to their equations in the order of the eigenvectors.
         ordered = torch.index_select(columns, 1, back, out=spare)
-        return torch.bmm(ordered.view(nodes, count, channels).permute(1, 0, 2), vectors.mT)
+        change = ordered.view(nodes, count, channels).permute(1, 0, 2)
+        return torch.baddbmm(equations.bias, change, vectors.mT)
 
 
 def _evaluate(
@@ -155,8 +157,10 @@ def _evaluate(
     order: Tensor,
     memory: tuple[Tensor, ...],
     scale: int = 0,
-) -> None:
-    """Apply the polynomials of some columns.
+) -> int:
+    """Apply the polynomials of some columns, less one: what is to be added to the bias.
+
+    That is smaller than the states, and so is its rounding. Returns the products taken.
 
     Args:
         operator: the operator.
@@ -176,7 +180,10 @@ def _evaluate(
     lanes = torch.where(active > 1, -(-active // LANES) * LANES, active)
     widths = lanes.clamp(max=width).tolist()
     coefficient = polynomials.block(0, min(BLOCK, highest + 1), order, total)
-    torch.mul(t, coefficient[0], out=total)
+    torch.mul(t, coefficient[0] - 1, out=total)
+    # Graphs of a batch would wait for one another, and so depend on their company.
+    tail = polynomials.tail if scale and operator.batch is None else None
+    size = t if tail is None else frobenius(operator, t)
     for k in range(1, highest + 1):
         if k % BLOCK == 0:
             coefficient = polynomials.block(k, min(k + BLOCK, highest + 1), order, total)
@@ -196,16 +203,17 @@ def _evaluate(
         t, t_before = operator.multiply_into(t_before, t, factor, beta), t
         row = coefficient[k % BLOCK, :width]
         total[:, :width].addcmul_(t, row)
-        if polynomials.tail is None or not scale or k % scale or k == highest:
+        if tail is None or k % scale or k < EARLY * scale or k == highest:
             continue
-        term = k // scale
-        if term >= EARLY and (width > LANES or term % EARLY == 0):  # a look costs a pass or two
-            tail = polynomials.tail.ratio[order[:width]].to(row) * row
-            change = torch.sub(t, t_before, out=_shaped(spare, nodes, width)).mul_(tail)
-            left, size = frobenius(operator, change), frobenius(operator, total[:, :width])
-            if bool((scale * left <= polynomials.tail.tol * size).all()):
-                total[:, :width].addcmul_(t, tail)
-                return
+        if width > LANES or k % (EARLY * scale) == 0:  # a look costs a pass or two
+            rest = tail.ratio[order[:width]].to(row) * row
+            change = torch.sub(t, t_before, out=_shaped(spare, nodes, width)).mul_(rest)
+            # The columns left are held to their share, as if all were alike.
+            share = tail.tol * (width / total.size(1)) ** 0.5
+            if bool((scale * frobenius(operator, change) <= share * size).all()):
+                total[:, :width].addcmul_(t, rest)
+                return k
+    return highest
 
 
 def _shaped(memory: Tensor, rows: int, width: int) -> Tensor:
