@@ -55,7 +55,8 @@ class Entrant:
 def loosest(measure: Callable[[float], Errors], claim: Errors) -> tuple[float, Errors] | None:
     """Return the loosest tolerance whose result measures the claim, and what it measures.
 
-    Two tolerances in a row that bring nothing show that rounding has been reached.
+    Two tolerances in a row that bring nothing show that rounding has been reached, if they are
+    near it; a solver that looks now and then may end at the same term for looser ones.
     """
     best, idle = math.inf, 0
     for tol in LADDER:
@@ -66,7 +67,7 @@ def loosest(measure: Callable[[float], Errors], claim: Errors) -> tuple[float, E
         if found.within(claim):
             return tol, found
         missed = max(found.forward / claim.forward, found.gradient / claim.gradient)
-        idle = 0 if missed < 0.9 * best else idle + 1
+        idle = 0 if missed < 0.9 * best or tol > ROUNDING.forward else idle + 1
         best = min(best, missed)
         if idle == 2:
             break

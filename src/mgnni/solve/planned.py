@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mgnni.solve.equation import Equations
     from mgnni.solve.operator import Operator
 
-LARGEST = 2**23  # numbers in the states of all equations, up to which they stay in a cache
+LARGEST = 2**25  # numbers in the states of all equations; past them launches cost nothing
 MOST_ENTRIES = 2**24  # of the operator
 SHARE = 0.5  # of the tolerance, to which the series are cut off; rounding takes the rest
 
