@@ -59,7 +59,7 @@ _HOMES = {
     "ScaleAttention": "mgnni.layers.fusion",
     "solve_equilibria": "mgnni.implicit.solve",
     "solve_equilibrium": "mgnni.implicit.solve",
-    "SolveLog": "mgnni.implicit.linear",
+    "SolveLog": "mgnni.implicit.log",
     "SolveResult": "mgnni.solve.result",
     "SolveStats": "mgnni.solve.result",
     "Status": "mgnni.solve.result",
