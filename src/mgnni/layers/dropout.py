@@ -34,11 +34,12 @@ def keep_mask(key: Tensor, place: Tensor, p: float) -> Tensor:
 
 
 class _Drop(torch.autograd.Function):
-    """As below by one kernel, which makes the mask again for the gradient."""
+    """As below by one kernel, which makes the mask again for gradients; one key, or one a run."""
 
     @staticmethod
     def forward(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
-        return dropped(x.unsqueeze(0), key.view(1), place, p).squeeze(0)
+        runs = x if key.dim() else x.unsqueeze(0)
+        return dropped(runs, key.view(-1), place, p).view(x.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -59,27 +60,8 @@ class _Drop(torch.autograd.Function):
         size = info.batch_size
         x = x.expand(size, *x.shape) if in_dims[0] is None else x.movedim(in_dims[0], 0)
         key = key.expand(size) if in_dims[1] is None else key
-        fused: Tensor = _DropRuns.apply(x, key, place, p)  # type: ignore[no-untyped-call]
+        fused: Tensor = _Drop.apply(x, key, place, p)  # type: ignore[no-untyped-call]
         return fused, 0
-
-
-class _DropRuns(torch.autograd.Function):
-    """The same for several runs, one key each."""
-
-    @staticmethod
-    def forward(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
-        return dropped(x, key, place, p)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, key, place, ctx.p = inputs
-        ctx.save_for_backward(key, place)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        key, place = ctx.saved_tensors
-        grad: Tensor = _DropRuns.apply(grads[0], key, place, ctx.p)  # type: ignore[no-untyped-call]
-        return grad, None, None, None
 
 
 class Dropout(nn.Module):
