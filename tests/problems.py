@@ -6,6 +6,7 @@ most of these are lopsided: directed, weighted, with isolated nodes and non-symm
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor
 from torch_geometric.utils import to_undirected
@@ -130,3 +131,20 @@ def admits(solver: str, operator: Propagation, w: Tensor) -> bool:
     if solver in ("cg", "chebyshev", "spectral", "wide"):
         return symmetric and operator.symmetric
     return True
+
+
+def widths_of_products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that every product with an operator, from now on, writes its width to."""
+    widths: list[int] = []
+    multiply_into = Propagation.multiply_into
+
+    def counted(
+        self: Propagation, out: Tensor, x: Tensor, factor: float = 1.0, beta: float = 0.0
+    ) -> Tensor:
+        widths.append(x.size(1))
+        assert out.is_contiguous()
+        assert x.is_contiguous()
+        return multiply_into(self, out, x, factor, beta)
+
+    monkeypatch.setattr(Propagation, "multiply_into", counted)
+    return widths

@@ -9,7 +9,7 @@ from mgnni import solve_equilibria, solve_equilibrium
 from mgnni.solve.equation import Equations
 from mgnni.solve.series import neumann
 from mgnni.solve.weights import Weights
-from problems import generator, propagation, state_norm, weight
+from problems import generator, propagation, state_norm, weight, widths_of_products
 
 
 def build(operator, stack, scales, gamma, tol, max_iter=10**6):
@@ -79,14 +79,7 @@ def test_slow_columns_are_few(device, monkeypatch):
     """Weights of unit Frobenius norm: most columns leave the sweep early, whatever they are."""
     operator = propagation("dir", 20).to(device)
     stack = torch.stack([weight("random", 64, seed) for seed in range(2)]).to(device)
-    widths = []
-    multiply_into = type(operator).multiply_into
-
-    def counted(self, out, x, factor=1.0, beta=0.0):
-        widths.append(x.size(1))
-        return multiply_into(self, out, x, factor, beta)
-
-    monkeypatch.setattr(type(operator), "multiply_into", counted)
+    widths = widths_of_products(monkeypatch)
     bias = torch.randn(20, 64, dtype=torch.float64, device=device)
     first, second = solve_equilibria(operator, stack, bias, (1, 2), 0.8, solver="series", tol=1e-6)
     sweep = widths[:-3]  # the last three products, one and two hops, measure the residuals

@@ -9,7 +9,7 @@ from mgnni.solve.scratch import scratch
 from mgnni.solve.series import neumann
 from mgnni.solve.sweep import BLOCK, EARLY, LANES, Polynomials, sweep
 from mgnni.solve.weights import Weights
-from problems import chain, generator, propagation, weight
+from problems import chain, generator, propagation, weight, widths_of_products
 
 
 def dense_sweep(equations: Equations, table: torch.Tensor, chebyshev: bool, bound: float):
@@ -55,16 +55,7 @@ def test_dropping_columns_changes_nothing(kind, chebyshev, shared, device, monke
     degree = DEGREES[kind](count * h, g)
     highest = int(degree.max())
     table = torch.randn(highest + 1, count * h, dtype=torch.float64, generator=g)
-    widths = []
-    multiply_into = type(operator).multiply_into
-
-    def counted(self, out, x, factor=1.0, beta=0.0):
-        widths.append(x.size(1))
-        assert out.is_contiguous()
-        assert x.is_contiguous()
-        return multiply_into(self, out, x, factor, beta)
-
-    monkeypatch.setattr(type(operator), "multiply_into", counted)
+    widths = widths_of_products(monkeypatch)
     bound = 2.0 if chebyshev else 1.0
     polynomials = Polynomials(
         lambda k: table[k.squeeze(1).clamp(max=highest)], degree, chebyshev, bound
@@ -98,16 +89,7 @@ def test_panels_change_nothing(kind, chebyshev, shared, monkeypatch):
     degree = DEGREES[kind](count * h, g)
     highest = int(degree.max())
     table = torch.randn(highest + 1, count * h, dtype=torch.float64, generator=g)
-    widths = []
-    multiply_into = type(operator).multiply_into
-
-    def counted(self, out, x, factor=1.0, beta=0.0):
-        widths.append(x.size(1))
-        assert out.is_contiguous()
-        assert x.is_contiguous()
-        return multiply_into(self, out, x, factor, beta)
-
-    monkeypatch.setattr(type(operator), "multiply_into", counted)
+    widths = widths_of_products(monkeypatch)
     monkeypatch.setattr("mgnni.solve.sweep.SMALL", 0)
     polynomials = Polynomials(
         lambda k: table[k.squeeze(1).clamp(max=highest)], degree, chebyshev, 1.0
@@ -141,14 +123,7 @@ def test_a_series_ends_where_its_rest_is_known(normalization, scale, monkeypatch
     bias = torch.randn(1, 48, h, dtype=torch.float64, generator=generator(2))
     equations = Equations(operator, (scale,), gamma, Weights(w.unsqueeze(0)), bias)
     polynomials, _ = neumann(equations, tol, 10**6)
-    widths = []
-    multiply_into = type(operator).multiply_into
-
-    def counted(self, out, x, factor=1.0, beta=0.0):
-        widths.append(x.size(1))
-        return multiply_into(self, out, x, factor, beta)
-
-    monkeypatch.setattr(type(operator), "multiply_into", counted)
+    widths = widths_of_products(monkeypatch)
     monkeypatch.setattr("mgnni.solve.sweep.SMALL", 0)
     (z,), (taken,) = sweep(equations, polynomials)
     p = torch.linalg.matrix_power(operator.to_dense(), scale)
