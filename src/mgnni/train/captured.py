@@ -19,7 +19,7 @@ from torch import Tensor
 from mgnni.implicit.linear import deferred
 from mgnni.implicit.log import SolveLog
 from mgnni.solve.planned import Pending
-from mgnni.train.certificates import Certificates
+from mgnni.train.certificates import Certificates, add_all
 
 if TYPE_CHECKING:
     from mgnni.train.learner import Batch, Learner
@@ -128,11 +128,10 @@ class CapturedEpoch:
         self.graph.replay()
         numbers = self.numbers.cpu()
         runs = self.loss.numel()
-        sizes = [runs, 2 * runs, *(pending.numbers.numel() for pending in self.pending)]
-        loss, val, *rest = torch.split(numbers, sizes)
+        loss, val, rest = torch.split(numbers, [runs, 2 * runs, len(numbers) - 3 * runs])
         made = Certificates()
-        parts = zip((made.forward, made.backward, made.forward), self.pending, rest, strict=True)
-        if not all(c.add_pending(p, r.view_as(p.numbers).numpy()) for c, p, r in parts):
+        kinds = (made.forward, made.backward, made.forward)
+        if not add_all(list(zip(kinds, self.pending, strict=True)), rest):
             self.learner.put_back(self.saved)
             return None
         self.learner.certificates.merge(made)

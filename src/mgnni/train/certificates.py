@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from mgnni.implicit.log import SolveLog
 from mgnni.solve.planned import Pending
@@ -116,10 +117,8 @@ class Certificates:
                     certificate.add(found)
         if waiting:
             numbers = torch.cat([pending.numbers.flatten() for _, pending in waiting]).cpu()
-            parts = torch.split(numbers, [pending.numbers.numel() for _, pending in waiting])
-            for (certificate, pending), part in zip(waiting, parts, strict=True):
-                if not certificate.add_pending(pending, part.view_as(pending.numbers).numpy()):
-                    return False
+            if not add_all(waiting, numbers):
+                return False
         self.merge(made)
         return True
 
@@ -136,3 +135,16 @@ class Certificates:
     def from_dict(cls, data: dict[str, Any]) -> Certificates:
         """Take back what :meth:`to_dict` gave."""
         return cls(*(Certificate.from_dict(data[key]) for key in ("forward", "backward")))
+
+
+def add_all(waiting: Sequence[tuple[Certificate, Pending]], numbers: Tensor) -> bool:
+    """Hand numbers read from an accelerator, one record after another, to their certificates.
+
+    Returns:
+        Whether all converged; what stands after one that did not is left out.
+    """
+    parts = torch.split(numbers, [pending.numbers.numel() for _, pending in waiting])
+    return all(
+        certificate.add_pending(pending, part.view_as(pending.numbers).numpy())
+        for (certificate, pending), part in zip(waiting, parts, strict=True)
+    )
