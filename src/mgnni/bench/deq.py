@@ -23,7 +23,8 @@ SOLVERS = {"fixed_point_iter": 5000, "anderson": 300, "broyden": 60}
 
 def installed() -> bool:
     """Tell whether TorchDEQ can be imported."""
-    return importlib.util.find_spec("torchdeq") is not None
+    spec = importlib.util.find_spec("torchdeq")
+    return spec is not None and spec.origin is not None  # any folder of this name is found too
 
 
 @cache
