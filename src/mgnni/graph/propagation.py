@@ -183,10 +183,7 @@ class Propagation:
     def apply(self, x: Tensor, power: int = 1) -> Tensor:
         r"""Return :math:`P^{power} X`; differentiable in ``x`` and in the edge weights."""
         for _ in range(power):
-            if torch.is_grad_enabled() and (x.requires_grad or self.values.requires_grad):
-                x = Product.apply(self.values, x, self)  # type: ignore[no-untyped-call]
-            else:
-                x = self.multiply(x)
+            x = Product.apply(self.values, x, self)  # type: ignore[no-untyped-call]
         return x
 
     @property

@@ -5,33 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice
-from mgnni.graph.build import FLOWS
-from mgnni.graph.cache import cached_propagation
-from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
 from mgnni.layers.heads import HEADS, GraphHead, LinearHead, ResidualHead
 from mgnni.layers.inputs import INPUT_MAPS, MLP
-from mgnni.models.check import (
-    check_dropout,
-    check_features,
-    check_finite,
-    check_same_graph,
-    check_width,
-    check_widths,
-)
+from mgnni.models.base import OnGraphs
+from mgnni.models.check import check_dropout, check_finite, check_width, check_widths
 from mgnni.models.presets import preset
 
-LEVELS = ("auto", "node", "graph")
 
-
-class MGNNI(nn.Module):
+class MGNNI(OnGraphs):
     r"""The multiscale implicit graph network of `Liu et al., NeurIPS 2022`.
 
     .. math::  B = f(X), \qquad Z_m = \gamma\, P^m Z_m\, g(F_m) + B, \qquad
@@ -94,24 +82,19 @@ class MGNNI(nn.Module):
         on_failure: str = "raise",
         warm_start: bool = False,
     ) -> None:
-        super().__init__()
-        check_width("in_channels", in_channels)
+        super().__init__(
+            in_channels,
+            out_channels,
+            level=level,
+            normalization=normalization,
+            self_loops=self_loops,
+            flow=flow,
+        )
         check_width("hidden_channels", hidden_channels)
-        check_width("out_channels", out_channels)
         check_width("attention_channels", attention_channels)
         check_width("head_channels", hidden_channels if head_channels is None else head_channels)
         check_width("head_layers", head_layers, least=0)
         check_dropout(dropout)
-        self.in_channels, self.out_channels = in_channels, out_channels
-        self.level = check_choice("level", level, LEVELS)
-        self.graph_options: dict[str, Any] = {
-            "normalization": check_choice(
-                "normalization", normalization, (*NORMALIZATIONS, "auto")
-            ),
-            "self_loops": self_loops,
-            "flow": check_choice("flow", flow, FLOWS),
-        }
-        self.last_normalization: str | None = None
 
         check_choice("input_map", input_map, INPUT_MAPS)
         if input_map == "identity":
@@ -183,15 +166,9 @@ class MGNNI(nn.Module):
         return self.equilibrium.log
 
     @property
-    def takes_sparse_features(self) -> bool:
+    def takes_sparse_features(self) -> bool:  # type: ignore[override]
         """Whether ``x`` may be a sparse CSR tensor: if a perceptron is all that sees it."""
         return isinstance(self.input_map, MLP) and not isinstance(self.head, ResidualHead)
-
-    def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
-        for part in (self.input_map, self.equilibrium, self.fusion, self.head):
-            if not isinstance(part, nn.Identity):
-                part.reset_parameters()  # type: ignore[operator]
 
     def forward(
         self,
@@ -213,45 +190,12 @@ class MGNNI(nn.Module):
             return_attention: return ``(logits, weights)``; the weights have shape
                 ``(num_nodes, scales)``.
         """
-        propagation = self._propagation(x, edge_index, edge_weight, batch)
+        propagation = self.propagation(x, edge_index, edge_weight, batch)
         try:
             z = self.equilibrium(self.input_map(x), propagation)
         except ArgumentError:
             check_finite(x)
             raise
         fused, weight = self.fusion(z.to(x.dtype))
-        if self.level == "graph" and batch is None:
-            batch = propagation.graph_of_node()
-        pooled = batch if self.level != "node" else None
-        logits = self.head(fused, x, pooled, propagation.num_graphs)
+        logits = self.head(fused, x, self.pooled(batch, propagation), propagation.num_graphs)
         return (logits, weight) if return_attention else logits
-
-    def _propagation(
-        self,
-        x: Tensor,
-        edge_index: Tensor | Propagation,
-        edge_weight: Tensor | None,
-        batch: Tensor | None,
-    ) -> Propagation:
-        check_features(x, self.in_channels, sparse=self.takes_sparse_features)
-        if isinstance(edge_index, Propagation):
-            check_same_graph(x, edge_index, edge_weight, batch)
-            self.last_normalization = edge_index.normalization
-            return edge_index
-        if isinstance(edge_index, Tensor) and edge_index.device != x.device:
-            raise ArgumentError(
-                f"'edge_index' must be on the device of x, {x.device} (got {edge_index.device}); "
-                "use data.to(device)"
-            )
-        dtype = x.dtype if x.dtype is torch.float64 else torch.float32
-        propagation = cached_propagation(
-            edge_index, x.size(0), edge_weight, batch=batch, dtype=dtype, **self.graph_options
-        )
-        self.last_normalization = propagation.normalization
-        return propagation
-
-    def extra_repr(self) -> str:
-        """Graph options, and the normalization that ``"auto"`` became in the last pass."""
-        used = f" (last used: {self.last_normalization!r})" if self.last_normalization else ""
-        options = ", ".join(f"{k}={v!r}" for k, v in self.graph_options.items())
-        return f"{options}{used}, level={self.level!r}"
