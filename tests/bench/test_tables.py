@@ -33,6 +33,8 @@ def test_all_rows_are_right(device, name, monkeypatch):
             continue
         assert methods[RIVAL].ratio == 1
         for row in mine:
+            if row.method == "mgnni, tf32":  # which claims less, and is held to that above
+                continue
             assert row.errors.forward <= max(methods[RIVAL].errors.forward, 1e-6)
 
     data = json.loads(to_json(stored(name, rows, settings)))

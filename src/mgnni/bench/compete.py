@@ -83,9 +83,18 @@ def reached(
     ours: bool = False,
 ) -> Entrant:
     """Enter at the loosest tolerance that measures the claim; without a time if none does."""
-    found = loosest(measure, claim)
+    last: Errors | None = None
+
+    def measured(tol: float) -> Errors:
+        nonlocal last
+        last = measure(tol)
+        return last
+
+    found = loosest(measured, claim)
     if found is None:
-        return Entrant(method, verdict=MISSED, claim=claim, note="at no tolerance", ours=ours)
+        best = "" if last is None else f"; at the last {last.forward:.1e} and {last.gradient:.1e}"
+        note = f"at no tolerance{best}"
+        return Entrant(method, verdict=MISSED, claim=claim, note=note, ours=ours)
     tol, errors = found
     return Entrant(method, run(tol), errors, claim, tol, ours=ours)
 
