@@ -22,8 +22,31 @@ def test_they_take_turns_after_a_warm_up(device):
 
 def test_the_median_is_told(monkeypatch):
     spent = iter([9.0, 0.1, 0.3, 5.0])
-    monkeypatch.setattr(measure, "seconds", lambda run, device: next(spent))
+    monkeypatch.setattr(measure, "seconds", lambda run, device, times: next(spent))
     assert alternate({"a": list}, torch.device("cpu"), repeats=3, warmup=1) == {"a": 0.3}
+
+
+def test_quick_work_is_done_many_times_in_a_turn_on_an_accelerator(monkeypatch):
+    asked = []
+    took = iter([measure.TURN / 3, 1e-3, 1e-9, 1e-6])
+
+    def seconds(run, device, times):
+        asked.append(times)
+        return next(took)
+
+    for name, fake in (("seconds", seconds), ("awaken", lambda device: None)):
+        monkeypatch.setattr(measure, name, fake)
+    found = alternate({"a": list}, torch.device("cuda"), repeats=1, warmup=1)
+    assert (asked, found) == ([1, 3], {"a": 1e-3})
+    alternate({"a": list}, torch.device("cuda"), repeats=1, warmup=1)
+    assert asked[2:] == [1, measure.MOST]
+
+
+def test_a_turn_counts_all_its_runs():
+    count = []
+    took = measure.seconds(lambda: count.append(time.sleep(0.01)), torch.device("cpu"), 3)
+    assert len(count) == 3
+    assert 0.01 <= took < 0.03
 
 
 def test_what_is_slow_is_measured_less_often(monkeypatch):

@@ -16,6 +16,8 @@ from mgnni.train.captured import no_collection
 
 LEAST = 3  # measurements of everything, however slow
 AWAKE = 0.02  # seconds of work that bring a device to its clock
+TURN = 0.05  # seconds of one turn on an accelerator, in which quick work is done many times
+MOST = 50  # times
 PATIENCE = 10.0  # seconds for one method, after which LEAST are enough
 
 
@@ -25,13 +27,14 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def seconds(run: Callable[[], object], device: torch.device) -> float:
-    """Time of one run."""
+def seconds(run: Callable[[], object], device: torch.device, times: int = 1) -> float:
+    """Time of one run, of several in a row."""
     wait(device)
     start = time.perf_counter()
-    run()
+    for _ in range(times):
+        run()
     wait(device)
-    return time.perf_counter() - start
+    return (time.perf_counter() - start) / times
 
 
 def awaken(device: torch.device) -> None:
@@ -51,8 +54,13 @@ def alternate(
     repeats: int,
     warmup: int = 2,
 ) -> dict[str, float]:
-    """Return the median time of each, taking turns, so that a busy machine slows all alike."""
+    """Return the median time of each, taking turns, so that a busy machine slows all alike.
+
+    On an accelerator a turn is long enough for its clock and its caches to be as they are in the
+    middle of a training, and not after a rest.
+    """
     times: dict[str, list[float]] = {name: [] for name in runs}
+    rows = dict.fromkeys(runs, 1)
     slow: set[str] = set()  # once is enough to warm these up
     for turn in range(warmup + repeats):
         for name, run in runs.items():
@@ -61,11 +69,14 @@ def alternate(
                 continue
             if turn >= warmup:
                 awaken(device)
-            took = seconds(run, device)
+            took = seconds(run, device, rows[name])
             if turn >= warmup:
                 spent.append(took)
-            elif took > PATIENCE / LEAST:
+                continue
+            if took > PATIENCE / LEAST:
                 slow.add(name)
+            if device.type == "cuda":
+                rows[name] = max(1, min(MOST, round(TURN / took)))
     return {name: statistics.median(spent) for name, spent in times.items()}
 
 

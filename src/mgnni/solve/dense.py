@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-TALL = 2**13  # rows that are added in single precision
+TALL, SHORT = 2**13, 2**10  # rows that are added in single precision; on an accelerator
 LARGE = 512  # rows and columns of a result from which on it matters
 
 
@@ -48,11 +48,18 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 def tall_product(a: Tensor, b: Tensor) -> Tensor:
     """Return ``a.mT @ b`` of stacks with many rows, in parts that are added in float64.
 
-    One long sum in single precision loses digits with the number of nodes.
+    One long sum in single precision loses digits with the number of nodes; and on an accelerator
+    a result of few numbers keeps few processors busy, where its parts keep all of them so.
     """
-    rows = a.size(-2)
-    if rows <= TALL or a.dtype is torch.float64 or torch.is_grad_enabled():
+    rows, width = a.shape[-2:]
+    size = TALL if a.device.type == "cpu" else max(SHORT, width)
+    count = rows // size
+    if count < 2 or a.dtype is torch.float64 or torch.is_grad_enabled():
         return product(a.mT, b)
-    parts = zip(torch.split(a, TALL, -2), torch.split(b, TALL, -2), strict=True)
-    total = sum(product(x.mT, y).double() for x, y in parts)
-    return torch.as_tensor(total).to(a.dtype)
+    even = count * size
+    lead = (*a.shape[:-2], count, size)
+    x, y = (one[..., :even, :].reshape(*lead, one.size(-1)) for one in (a, b))
+    total: Tensor = (x.mT @ y).sum(-3, dtype=torch.float64)
+    if even < rows:
+        total += a[..., even:, :].mT @ b[..., even:, :]
+    return total.to(a.dtype)
