@@ -25,6 +25,7 @@ from mgnni.cli.errors import (
     trouble,
 )
 from mgnni.cli.help import described
+from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
 from mgnni.cli.train import Train
@@ -52,6 +53,7 @@ class Command(Protocol):
 COMMANDS: dict[str, type[Any]] = {
     "quickstart": Quickstart,
     "datasets": Datasets,
+    "models": Models,
     "train": Train,
     "predict": Predict,
     "bench": Bench,
@@ -84,7 +86,8 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{name}: interrupted{f'; {stop}' if str(stop) else ''}\n")
         return INTERRUPTED
     except ArgumentError as error:
-        spoken: dict[str, str] = getattr(COMMANDS.get(args[0]), "spoken", dict)()
+        speak = getattr(COMMANDS.get(args[0]), "spoken", None)
+        spoken = {} if speak is None else speak(args[1:])
         return _fail(name, as_options(one_line(error), spoken), BAD_USAGE, debug)
     except UsageError as error:
         return _fail(name, one_line(error), BAD_USAGE, debug)
@@ -114,6 +117,8 @@ def parse(args: list[str]) -> Command:
         with contextlib.redirect_stderr(heard):
             if known:
                 chosen = COMMANDS[args[0]]
+                if hasattr(chosen, "variant"):  # whose options depend on what is said
+                    chosen = chosen.variant(args[1:])
                 # Where defaults depend on the data, a switch must not turn round with them.
                 varied = hasattr(chosen, "default")
                 command: Command = tyro.cli(

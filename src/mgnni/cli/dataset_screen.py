@@ -16,7 +16,7 @@ WIDTH = 100  # of the table, where the terminal does not say how wide it is
 
 def show_all(found: Mapping[str, Any]) -> None:
     """Print one row a dataset."""
-    console = _console()
+    console = console_for()
     table = Table.grid(padding=(0, 2))
     table.show_header = True
     for column in ("name", "task"):
@@ -44,7 +44,7 @@ def show_all(found: Mapping[str, Any]) -> None:
 
 def show_one(found: Mapping[str, Any]) -> None:
     """Print all about one dataset: its size, then everything else."""
-    console = _console()
+    console = console_for()
     sizes = Table(box=SIMPLE_HEAD, pad_edge=False)
     sizes.add_column(found["name"], style="bold")
     sizes.add_column("expected", justify="right")
@@ -71,7 +71,8 @@ def show_one(found: Mapping[str, Any]) -> None:
     console.print(facts)
 
 
-def _console() -> Console:
+def console_for() -> Console:
+    """A console that is wide enough where it is no terminal."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = WIDTH

@@ -58,6 +58,7 @@ def options_of(
     choices: Mapping[str, Sequence[str]] | None = None,
     unset: Mapping[str, str] | None = None,
     flags: Sequence[str] = (),
+    apart: Sequence[str] = (),
 ) -> type[Any]:
     """Return the fields of a frozen dataclass as one group of options.
 
@@ -67,6 +68,7 @@ def options_of(
         choices: of the fields that have some.
         unset: what is done if an option is left out, see :func:`option`.
         flags: switches that are off by default and so need no opposite.
+        apart: fields that are no options of this group.
     """
     documented = docstring_parser.parse_from_object(cls).params
     docs = {one.arg_name: _plain(one.description or "") for one in documented}
@@ -75,17 +77,17 @@ def options_of(
     hints = typing.get_type_hints(cls)
     for one in fields(cls):
         hint = hints[one.name]
+        if one.name in apart:
+            continue
         if one.name in flags:
             typed = Annotated[Flag, arg(help=docs[one.name], help_behavior_hint="")]
-        elif not hasattr(hint, "__dataclass_fields__"):
+        else:
             typed = option(
                 hint,
                 choices=(choices or {}).get(one.name, ()),
                 unset=(unset or {}).get(one.name),
                 text=docs[one.name],
             )
-        else:
-            continue  # a group of its own
         made.append((one.name, typed, field(default=one.default)))
     group = make_dataclass(f"{cls.__name__}Options", made, frozen=True)
     group.__doc__ = about

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,7 +63,7 @@ class Predict:
     """Show the traceback of an error."""
 
     @staticmethod
-    def spoken() -> Mapping[str, str]:
+    def spoken(args: Sequence[str]) -> Mapping[str, str]:
         """Which option stands for an argument of the library."""
         return {"run": "--run-number"}
 
@@ -86,7 +86,7 @@ class Predict:
             fitted.classes,
             probability,
             attention,
-            fitted.config.model.scales,
+            getattr(fitted.config.model, "scales", ()),
             multilabel=fitted.multilabel,
             overwrite=self.overwrite,
         )

@@ -15,6 +15,7 @@ from mgnni.cli.files import folder_for
 from mgnni.data.catalog import benchmark_named
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.options import TableOptions
+from mgnni.models.catalog import MGNNI, MODELS
 from mgnni.train.config import Config, changed
 from mgnni.train.presets import preset_for
 
@@ -32,15 +33,19 @@ class Train:
     trained with every seed. You get the test score with the rule it was chosen by, and a folder
     with model, log and report.
 
-    Benchmarks have settings of their own: mgnni train texas --help shows them as defaults.
+    Benchmarks have settings of their own: mgnni train texas --help shows them as defaults, and
+    mgnni train texas --model gcn --help those of another model.
 
     Example: mgnni train texas --scales 1 2 4 --seeds 0 1 2
+    Example: mgnni train chameleon --model gcnii
     Example: mgnni train my-graph/ --label topic --output runs/topics
     Example: mgnni train my-graph/ --label topic --output runs/topics --resume
     """
 
     data: options.Data
     """Benchmark, folder or file."""
+    model: options.Architecture = MGNNI
+    """Which model; mgnni models lists them. Its options are shown with it."""
     output: options.Output = None
     """Folder for model, log and report; nothing that is there is overwritten."""
     resume: Flag = False
@@ -72,9 +77,15 @@ class Train:
     debug: Flag = False
     """Show the traceback of an error."""
     training: options.Training = field(default_factory=lambda: options.TrainingOptions())
-    model: options.Model = field(default_factory=lambda: options.ModelOptions())
+    network: options.Model = field(default_factory=lambda: options.ModelOptions())
     file: options.File = field(default_factory=lambda: options.FileOptions())
     given: options.Names = frozenset()
+
+    @classmethod
+    def variant(cls, args: Sequence[str]) -> type[Train]:
+        """The command with the options of the model that the arguments name."""
+        name = _said(args, "model", MGNNI)
+        return cls if name == MGNNI else options.with_model(cls, name)
 
     @classmethod
     def default(cls, args: Sequence[str]) -> Train:
@@ -83,24 +94,23 @@ class Train:
 
         words = [arg for arg in args if not arg.startswith("-")]
         data = words[0] if words else ""
-        preset = "paper"
-        for arg, following in zip(args, [*args[1:], ""], strict=False):
-            name, sign, value = arg.partition("=")
-            preset = (value if sign else following) if name == "--preset" else preset
+        preset, model = _said(args, "preset", "paper"), _said(args, "model", MGNNI)
         level = "graph" if list(Path(data).glob("graphs.*")) else "node"
-        config = preset_for(benchmark_named(data) or "", level, preset)
+        config = preset_for(benchmark_named(data) or "", level, preset, model)
         return cls(
             data=tyro.MISSING,  # has no default
+            model=model,
             preset=preset,
-            training=options.TrainingOptions(**_without_model(config)),
-            model=options.ModelOptions(**vars(config.model)),
+            training=options.TrainingOptions(**_training(config)),
+            network=options.group_of(cls)(**vars(config.model)),
             given=options.given(args),
         )
 
     @staticmethod
-    def spoken() -> Mapping[str, str]:
+    def spoken(args: Sequence[str]) -> Mapping[str, str]:
         """Which option stands for an argument of the library."""
-        return options.SPOKEN
+        name = _said(args, "model", MGNNI)
+        return options.SPOKEN if name not in MODELS else options.spoken(name)
 
     def run(self) -> None:
         """Train, show and keep."""
@@ -123,9 +133,10 @@ class Train:
             num_splits=self.num_splits,
         )
         task = source.task
-        said = options.chosen((self.training, self.model), self.given)
-        config = changed(preset_for(source.preset, task.level, self.preset), said)
-        if config.model.head == "graph" and task.level != "graph":
+        said = options.chosen((self.training, self.network), self.given)
+        preset = preset_for(source.preset, task.level, self.preset, self.model)
+        config = changed(preset, said)
+        if getattr(config.model, "head", None) == "graph" and task.level != "graph":
             raise UsageError(
                 f"--head graph is for whole graphs ({task.name} has a label a node); use linear, "
                 "or residual"
@@ -135,7 +146,8 @@ class Train:
         )
         job = Job(source, plan, self.device, self.deterministic, self.checkpoint_every)
         job.check()
-        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name)
+        name = task.name if self.model == MGNNI else f"{task.name}-{self.model}"
+        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", name)
         try:
             with folder_for(output, self.checkpoint_every), follow_training(plan) as heard:
                 fitted = job.run(output, self.resume, heard)
@@ -171,5 +183,15 @@ class Train:
             ) from None
 
 
-def _without_model(config: Config) -> dict[str, Any]:
-    return {name: value for name, value in vars(config).items() if name != "model"}
+def _training(config: Config) -> dict[str, Any]:
+    apart = ("model", "architecture")
+    return {name: value for name, value in vars(config).items() if name not in apart}
+
+
+def _said(args: Sequence[str], option: str, default: str) -> str:
+    """What was said for an option, before the options are known."""
+    for arg, following in zip(args, [*args[1:], ""], strict=False):
+        name, sign, value = arg.partition("=")
+        if name == f"--{option}":
+            default = value if sign else following
+    return default

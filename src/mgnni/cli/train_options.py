@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import field, fields, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,8 @@ from mgnni.cli.options import option, options_of
 from mgnni.data.rules import RULES
 from mgnni.data.tables import options as tables
 from mgnni.data.tables.options import TableOptions
-from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING, Config, ModelConfig
+from mgnni.models.catalog import find_model
+from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING, Config, ModelConfig, options_class
 from mgnni.train.presets import PRESETS
 
 # Written down here and not asked of the library, which would need seconds to import; a test
@@ -41,7 +42,10 @@ def _one_of(names: Sequence[str]) -> str:
 
 
 TrainingOptions = options_of(
-    Config, "How the model is trained, and when training stops.", choices=CHOICES
+    Config,
+    "How the model is trained, and when training stops.",
+    choices=CHOICES,
+    apart=("model", "architecture"),
 )
 ModelOptions = options_of(
     ModelConfig,
@@ -71,6 +75,7 @@ FileOptions = options_of(
 
 if TYPE_CHECKING:
     Data = str
+    Architecture = str
     Splits = tuple[str, ...]
     Pairs = tuple[str, ...]
     Seeds = tuple[int, ...]
@@ -87,6 +92,7 @@ if TYPE_CHECKING:
     Names = frozenset[str]
 else:
     Data = Annotated[Positional[str], arg(metavar="DATA")]
+    Architecture = option(str)
     Splits = option(tuple[str, ...], shown="INT ...|all")
     Pairs = option(tuple[str, ...], shown="NAME=VALUE ...", unset="those of the benchmark")
     Seeds, Count, Seconds = option(tuple[int, ...]), option(int), option(float)
@@ -105,9 +111,39 @@ SPOKEN: dict[str, str] = {
         for group in (TrainingOptions, ModelOptions, FileOptions)
         for one in fields(group)
     },
-    **{name: f"--{name}" for name in ("split", "rule", "metric", "preset", "device", "resume")},
+    **{
+        name: f"--{name}"
+        for name in ("model", "split", "rule", "metric", "preset", "device", "resume")
+    },
     **{"seed": "--seeds", "options": "--option", "num_splits": "--num-splits"},
 }
+
+
+def _own(name: str) -> type[Any]:
+    """The options of a model as a group."""
+    return options_of(options_class(name), f"The model: {find_model(name).title}.", choices=CHOICES)
+
+
+def with_model(command: type[Any], name: str) -> type[Any]:
+    """Return a command with the options of another model in place of MGNNI's."""
+    group: Any = _own(name)
+    network = ("network", OmitArgPrefixes[group], field(default_factory=group))
+    made: Any = make_dataclass(command.__name__, [network], bases=(command,), frozen=True)
+    made.__doc__ = command.__doc__
+    made.own = group
+    return made  # type: ignore[no-any-return]
+
+
+def group_of(command: type[Any]) -> type[Any]:
+    """The group of the options of the model that a command has."""
+    group: type[Any] = getattr(command, "own", ModelOptions)
+    return group
+
+
+def spoken(name: str) -> dict[str, str]:
+    """As ``SPOKEN``, of a model of this name."""
+    options = {one.name: "--" + one.name.replace("_", "-") for one in fields(options_class(name))}
+    return {**SPOKEN, **options}
 
 
 def given(args: Sequence[str]) -> frozenset[str]:

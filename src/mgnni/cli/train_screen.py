@@ -53,7 +53,8 @@ def show_training(
     say(console, f"by rule {rule['rule']}: {rule['description']}")
     if mark:
         say(console, f"{mark} {MARKED}")
-    say(console, solver_line(report["solver"]))
+    if report["solver"]["forward"]["solves"]:
+        say(console, solver_line(report["solver"]))
     for note in notes:
         say(console, f"note: {note}", "dim")
     done = f"after {span(report['seconds'])}" if anew else "before: nothing was left to train"

@@ -142,7 +142,9 @@ class GraphModel(OnGraphs, ABC):
         check_dropout(dropout)
         whole = level == "graph"
         self.row_channels = hidden_channels if whole else out_channels
-        self.readout = Readout(hidden_channels, out_channels, dropout) if whole else None
+        self.readout: nn.Module | None = (
+            Readout(hidden_channels, out_channels, dropout) if whole else None
+        )
 
     @abstractmethod
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:

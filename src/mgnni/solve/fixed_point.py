@@ -20,7 +20,8 @@ from mgnni.solve.operator import Norm
 from mgnni.solve.result import SolveStats, Status
 
 SOLVERS = ("anderson", "picard")
-STALL = 50  # steps without a new lowest residual after which rounding is all that is left
+STALL = 50  # steps without a new lowest residual after which rounding is all that is left,
+NEAR = 1e4  # if it is so many units in the last place; before, it may have to grow first
 LOOK = 4  # steps on an accelerator between two looks at how far it is
 ROUNDING = 8  # units in the last place that one evaluation of a map is taken to lose
 BUDGET = 1000  # steps, if nothing is proven
@@ -135,24 +136,29 @@ class FixedPoint:
         Returns:
             The point, and one record a run.
         """
-        mixing = Mixing(self) if self.solver == "anderson" else None
+        mixing: Mixing | None = None
         every = 1 if z.device.type == "cpu" else LOOK
         image = step(z)
         running = torch.ones(self.num_graphs, dtype=torch.bool, device=z.device)
         steps = torch.zeros_like(running, dtype=torch.long)
         lowest = torch.full_like(running, math.inf, dtype=torch.float64)
         lowest_at = torch.zeros_like(steps)
-        budget = self.budget
+        budget, near = self.budget, NEAR * torch.finfo(z.dtype).eps
         for count in range(budget + 1):
             residual = image - z
             size, reference = self.size(residual), torch.maximum(self.size(z), self.size(image))
             lowest_at = torch.where(size < lowest, count, lowest_at)
             lowest = torch.minimum(lowest, size)
-            running = running & (size > self.tol * reference) & (count - lowest_at < STALL)
+            stalled = (count - lowest_at >= STALL) & (lowest < near * reference)
+            running = running & (size > self.tol * reference) & ~stalled
             if count == budget or (count % every == 0 and not bool(running.any())):
                 break
             steps = steps + running
-            following = image if mixing is None else mixing.step(image, residual, size, running)
+            following = image
+            if mixing is not None:
+                following = mixing.step(image, residual, size)
+            elif self.solver == "anderson":
+                mixing = Mixing(self, image, residual, size)
             z = torch.where(spread(self, running), following, z)  # type: ignore[arg-type]
             image = step(z)
         return z, self._records(z, image, size, reference, steps, running, unit)

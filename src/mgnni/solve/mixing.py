@@ -24,62 +24,68 @@ class Mixing:
 
     Args:
         graphs: with the ``batch`` and ``num_graphs`` of the states.
+        image: what the map makes of the first point.
+        residual: by how much that differs from the point.
+        size: its norm, one a graph.
     """
 
-    def __init__(self, graphs: Any) -> None:
+    def __init__(self, graphs: Any, image: Tensor, residual: Tensor, size: Tensor) -> None:
         self.graphs = graphs
-        self.image: Tensor | None = None  # of the last point that was not taken back
-        self.residual = self.size = self.mixed = self.refused = torch.empty(0)
-        self.images = self.residuals = torch.empty(0)  # shape: (num_nodes, differences, channels)
+        self.image, self.residual, self.size = image, residual, size  # of the last point kept
+        self.images = image.new_zeros(WINDOW, *image.shape)  # differences, in no order
+        self.residuals = torch.zeros_like(self.images)
+        self.gram = size.new_zeros(len(size), WINDOW, WINDOW)  # their inner products
+        self.known = torch.zeros_like(self.gram[0], dtype=torch.bool)[:1].repeat(len(size), 1)
+        self.mixed = torch.zeros_like(size, dtype=torch.bool)
+        self.refused = torch.zeros_like(size)
+        self.count = 0
 
-    def step(self, image: Tensor, residual: Tensor, size: Tensor, running: Tensor) -> Tensor:
-        """Return the next point.
-
-        Args:
-            image: what the map makes of the present point.
-            residual: by how much that differs from the point.
-            size: its norm, one a graph.
-            running: graphs that are still to be moved.
-        """
-        if self.image is None:
-            self.image, self.residual, self.size = image, residual, size
-            self.mixed, self.refused = torch.zeros_like(running), torch.zeros_like(size)
-            self.images = self.residuals = image.unsqueeze(1)[:, :0]
-            return image
+    def step(self, image: Tensor, residual: Tensor, size: Tensor) -> Tensor:
+        """Return the point after this one."""
         worse = self.mixed & ~(size < self.size)
         self.refused = self.refused + worse
+        self._remember(image, residual, ~worse & (self.refused < PATIENCE))
         back = spread(self.graphs, worse)
-        # Rows that may mix; others forget, and without differences nothing is mixed.
-        keep = spread(self.graphs, running & ~worse & (self.refused < PATIENCE)).unsqueeze(1)
-        self.images = self._kept(self.images, image - self.image, keep)
-        self.residuals = self._kept(self.residuals, residual - self.residual, keep)
         self.image = torch.where(back, self.image, image)
         self.residual = torch.where(back, self.residual, residual)
         self.size = torch.where(worse, self.size, size)
         theta = self._weights()
-        self.mixed = (theta != 0).any(-1)
+        self.mixed = self.known.any(-1)
         if self.graphs.batch is None:
-            return self.image - torch.einsum("nkc,k->nc", self.images, theta[0])
-        return self.image - torch.einsum("nkc,nk->nc", self.images, theta[self.graphs.batch])
+            return self.image - torch.tensordot(theta[0], self.images, 1)
+        weight = theta[self.graphs.batch].T.unsqueeze(-1)
+        return self.image - (weight * self.images).sum(0)
 
-    @staticmethod
-    def _kept(history: Tensor, difference: Tensor, keep: Tensor) -> Tensor:
-        history = torch.cat([history[:, -WINDOW + 1 :], difference.unsqueeze(1)], dim=1)
-        return torch.where(keep, history, 0.0)
+    def _remember(self, image: Tensor, residual: Tensor, keep: Tensor) -> None:
+        """Take in one more difference, in place of the oldest; graphs not to keep forget all."""
+        place = self.count % WINDOW
+        self.count += 1
+        torch.sub(image, self.image, out=self.images[place])
+        torch.sub(residual, self.residual, out=self.residuals[place])
+        products = self._dots(self.residuals[place])
+        self.gram[:, place], self.gram[:, :, place] = products, products
+        self.known[:, place] = True
+        self.known &= keep.unsqueeze(1)
+
+    def _dots(self, x: Tensor) -> Tensor:
+        """Inner products with all differences of residuals, shape ``(num_graphs, WINDOW)``."""
+        if self.graphs.batch is None:
+            return (self.residuals.flatten(1) @ x.flatten()).double().unsqueeze(0)
+        return graph_sum(self.graphs, (self.residuals * x).sum(-1).double()).T
 
     def _weights(self) -> Tensor:
-        """Return the weight of each difference, shape ``(num_graphs, differences)``."""
-        history = self.residuals
-        rows = torch.einsum("nkc,nlc->kln", history, history).double()
-        gram = graph_sum(self.graphs, rows).permute(2, 0, 1)
-        right = graph_sum(self.graphs, torch.einsum("nkc,nc->kn", history, self.residual).double())
-        # Old differences grow parallel. What is added is what rounding left uncertain; it is
-        # more than nothing also where there is no difference yet.
-        ridge = 1e-7 if history.dtype is torch.float32 else 1e-14
+        """Return the weight of each difference, shape ``(num_graphs, WINDOW)``."""
+        known = self.known.double()
+        gram = self.gram * known.unsqueeze(1) * known.unsqueeze(2)
+        right = self._dots(self.residual) * known
+        # Old differences grow parallel. What is added is what rounding left uncertain; it is more
+        # than nothing also where nothing is known.
+        ridge = 1e-7 if self.image.dtype is torch.float32 else 1e-14
         trace = gram.diagonal(dim1=1, dim2=2).sum(-1)
         ridge_of = (ridge * trace).clamp(min=torch.finfo(torch.float64).tiny)
-        identity = torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)
-        system = gram + ridge_of.view(-1, 1, 1) * identity
-        theta, _ = torch.linalg.solve_ex(system, right.T.unsqueeze(-1))
-        weights: Tensor = theta.squeeze(-1).to(history.dtype)
+        identity = torch.eye(WINDOW, dtype=gram.dtype, device=gram.device)
+        theta, _ = torch.linalg.solve_ex(
+            gram + ridge_of.view(-1, 1, 1) * identity, right.unsqueeze(-1)
+        )
+        weights: Tensor = theta.squeeze(-1).to(self.image.dtype)
         return weights

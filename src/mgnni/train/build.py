@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from mgnni.models.mgnni import MGNNI
+from mgnni.models.base import OnGraphs
+from mgnni.models.catalog import find_model
 from mgnni.train.config import Config
 
 
-def build_model(config: Config, in_channels: int, out_channels: int, level: str) -> MGNNI:
+def model_class(config: Config) -> type[Any]:
+    """Return the class of the model that a configuration names."""
+    return find_model(config.architecture).load()
+
+
+def build_model(config: Config, in_channels: int, out_channels: int, level: str) -> OnGraphs:
     """Make the model that a configuration describes."""
     options = dict(vars(config.model))
     hidden = options.pop("hidden_channels")
     hidden = in_channels if hidden is None else hidden
-    return MGNNI(in_channels, hidden, out_channels, level=level, **options)
+    made: OnGraphs = model_class(config)(in_channels, hidden, out_channels, level=level, **options)
+    return made
 
 
 def num_parameters(config: Config, in_channels: int, out_channels: int, level: str) -> int:

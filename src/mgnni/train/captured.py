@@ -63,17 +63,22 @@ def recorded(learner: Learner, work: Callable[[], None], pool: Any = None) -> to
             torch.cuda.current_stream().wait_stream(stream)
             learner.put_back(before)
         graph = torch.cuda.CUDAGraph()
-        with no_collection(), torch.cuda.graph(graph, stream=stream, pool=pool):
-            work()
-    learner.put_back(before)
+        try:
+            with no_collection(), torch.cuda.graph(graph, stream=stream, pool=pool):
+                work()
+        except RuntimeError as error:  # a layer that looks at a number
+            raise Refused("a step waits for the device") from error
+        finally:
+            learner.put_back(before)
     return graph
 
 
-def _pending(log: SolveLog, count: int) -> list[Pending]:
-    """The records of a pass, which must all be pending."""
-    if len(log.pending) != count:
+def _pending(log: SolveLog) -> list[tuple[str, Pending]]:
+    """The records of a pass by its directions; they must all be pending."""
+    found = {"forward": log._forward, "backward": log._backward}
+    if any(one and not isinstance(one, Pending) for one in found.values()):
         raise Refused("the equations are not solved without a look at them")
-    return log.pending
+    return [(name, one) for name, one in found.items() if isinstance(one, Pending)]
 
 
 class CapturedStep:
@@ -85,7 +90,7 @@ class CapturedStep:
 
     def _step(self, learner: Learner) -> None:
         self.loss = learner.step(*self.batch)
-        self.log = SolveLog(*_pending(learner.log, 2))
+        self.log = SolveLog(*(one for _, one in _pending(learner.log)))
 
     def run(self) -> tuple[Tensor, SolveLog]:
         """Replay the step; loss and records are filled in when the device has got there."""
@@ -116,12 +121,12 @@ class CapturedEpoch:
             alike = [pair for pair in pairs if pair[0].dtype is dtype]
             torch._foreach_copy_([one for one, _ in alike], [other for _, other in alike])
         self.loss = learner.step(learner.inputs, *learner.parts["train"])
-        self.pending = _pending(learner.log, 2)
+        self.pending = _pending(learner.log)
         self.logits = learner.predict(learner.inputs)
-        self.pending += _pending(learner.log, 1)
+        self.pending += _pending(learner.log)
         val = learner.validated(self.logits)
         parts = [self.loss.double(), val.double().flatten()]
-        self.numbers = torch.cat([*parts, *(one.numbers.flatten() for one in self.pending)])
+        self.numbers = torch.cat([*parts, *(one.numbers.flatten() for _, one in self.pending)])
 
     def run(self) -> tuple[list[float], Tensor] | None:
         """Replay the epoch; return the losses and what was validated, or None if undone."""
@@ -130,8 +135,8 @@ class CapturedEpoch:
         runs = self.loss.numel()
         loss, val, rest = torch.split(numbers, [runs, 2 * runs, len(numbers) - 3 * runs])
         made = Certificates()
-        kinds = (made.forward, made.backward, made.forward)
-        if not add_all(list(zip(kinds, self.pending, strict=True)), rest):
+        waiting = [(getattr(made, name), one) for name, one in self.pending]
+        if not add_all(waiting, rest):
             self.learner.put_back(self.saved)
             return None
         self.learner.certificates.merge(made)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from mgnni.errors import ArgumentError, check_choice
+from mgnni.models.catalog import MGNNI, find_model
 
 STOPPING = ("metric", "loss", "authors")
 SCHEDULES = ("constant", "cosine")
@@ -66,7 +67,9 @@ class ModelConfig:
 class Config:
     """Everything that decides what is learnt, apart from the data and the seed."""
 
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: Any = field(default_factory=ModelConfig)
+    architecture: str = MGNNI
+    """Name of the model, as mgnni models lists it; its options are those of ``model``."""
     undirected: bool | None = None
     """Make the graph undirected; none: leave it as it is."""
     lr: float = 0.01
@@ -91,6 +94,12 @@ class Config:
     """Bits of a number; bf16 is mixed, outside of the equilibrium equations."""
 
     def __post_init__(self) -> None:
+        kind = options_class(self.architecture)
+        if not isinstance(self.model, kind):
+            raise ArgumentError(
+                f"'model' must hold the options of {self.architecture}, a {kind.__name__} (got "
+                f"{type(self.model).__name__}); give its options, or name its architecture"
+            )
         check_choice("stopping", self.stopping, STOPPING)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("precision", self.precision, PRECISIONS)
@@ -110,6 +119,12 @@ class Config:
         return dataclasses.asdict(self)
 
 
+def options_class(architecture: str) -> type[Any]:
+    """Return the dataclass of the options of a model."""
+    entry = find_model(architecture)
+    return ModelConfig if entry.name == MGNNI else entry.options()
+
+
 def from_dict(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
     """Build a frozen dataclass from plain data, and refuse unknown keys and wrong types.
 
@@ -121,6 +136,8 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T
     if not isinstance(data, Mapping):
         raise ArgumentError(f"'{where}' must be a table of options (got {type(data).__name__})")
     hints = typing.get_type_hints(cls)
+    if cls is Config:
+        hints["model"] = options_class(data.get("architecture", MGNNI))
     arguments = {}
     for key, value in data.items():
         check_choice(where, key, hints)
@@ -149,9 +166,9 @@ def _checked(hint: Any, value: Any, where: str) -> Any:
 def changed(config: Config, changes: Mapping[str, Any]) -> Config:
     """Return the configuration with changes; those of the model may stand among the others."""
     own = {f.name for f in dataclasses.fields(Config)}
-    inner = {f.name for f in dataclasses.fields(ModelConfig)}
+    inner = {f.name for f in dataclasses.fields(config.model)}
     data = config.to_dict()
     for key, value in changes.items():
-        check_choice("config", key, (own | inner) - {"model"})
+        check_choice("config", key, (own | inner) - {"model", "architecture"})
         (data if key in own else data["model"])[key] = value
     return from_dict(Config, data)

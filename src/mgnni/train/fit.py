@@ -12,6 +12,7 @@ from typing import Any
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.options import TableOptions
 from mgnni.errors import ArgumentError
+from mgnni.models.catalog import MGNNI
 from mgnni.train.build import num_parameters
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
@@ -28,6 +29,7 @@ from mgnni.train.versions import versions
 def fit(
     data: Any,
     *,
+    model: str | None = None,
     split: int | Sequence[int] | str = 0,
     seed: int | Sequence[int] = 0,
     rule: str = DEFAULT_RULE,
@@ -50,12 +52,13 @@ def fit(
     Args:
         data: name of a benchmark, path of a folder or file, ``Data``, ``Dataset``, list of
             ``Data``, or a :class:`~mgnni.data.task.Task`.
+        model: name of the model, see :data:`mgnni.models.catalog.MODELS`; MGNNI by default.
         split: number of the split, several of them, or ``"all"``.
         seed: of the initial weights and dropout; several for several runs a split.
         rule: which epoch counts: ``"validation"``, or by name ``"gin"``, ``"fold-max"``,
             ``"test-max"``.
         preset: ``"paper"`` or ``"authors"``, where a benchmark has both.
-        config: instead of a preset.
+        config: instead of a preset; it names its model.
         options: of the benchmark.
         tables: which column of a file is what.
         metric: the one that counts, instead of the usual one.
@@ -74,7 +77,15 @@ def fit(
     """
     source = find_source(data, options=options, tables=tables, metric=metric, num_splits=num_splits)
     task = source.task
-    base = preset_for(source.preset, task.level, preset) if config is None else config
+    if config is None:
+        base = preset_for(source.preset, task.level, preset, model or MGNNI)
+    elif model in (None, config.architecture):
+        base = config
+    else:
+        raise ArgumentError(
+            f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "
+            "one of the two out"
+        )
     plan = Plan(task, changed(base, changes), runs_of(task, split, seed), rule, together)
     job = Job(source, plan, device, deterministic)
     folder = None if output is None else Path(output)

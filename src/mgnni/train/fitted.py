@@ -18,6 +18,7 @@ from mgnni.data.tables.read import read_graphs
 from mgnni.data.tables.schema import Schema
 from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.files import whole_file
+from mgnni.models.base import OnGraphs
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.build import build_model
 from mgnni.train.config import Config, from_dict
@@ -65,7 +66,7 @@ class Fitted:
         values = [one.get(self.metric, float("-inf")) for one in self.val]
         return values.index(max(values))
 
-    def model(self, run: int | None = None) -> MGNNI:
+    def model(self, run: int | None = None) -> OnGraphs:
         """Return a module with the weights of a run, by default of the best one."""
         place = self.best if run is None else run
         if not 0 <= place < len(self.weights):
@@ -116,8 +117,10 @@ class Fitted:
         )
 
     @torch.no_grad()
-    def explain(self, graphs: Sequence[Data], run: int | None = None) -> tuple[Tensor, Tensor]:
-        """Return probabilities, and the weight of each scale at each row.
+    def explain(
+        self, graphs: Sequence[Data], run: int | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return probabilities, and the weight of each scale at each row if the model has scales.
 
         The weights of a graph are the means over its nodes.
         """
@@ -132,20 +135,18 @@ class Fitted:
             some = [prepared(graph, self.config) for graph in graphs[start : start + size]]
             batch = Batch.from_data_list([_inputs(graph) for graph in some])
             several = batch.batch if len(graphs) > 1 or self.level == "graph" else None
-            logits, weight = model(
-                batch.x.to(dtype),
-                batch.edge_index,
-                batch.edge_weight,
-                several,
-                return_attention=True,
-            )
-            if self.level == "graph":
+            inputs = (batch.x.to(dtype), batch.edge_index, batch.edge_weight, several)
+            if isinstance(model, MGNNI):
+                logits, weight = model(*inputs, return_attention=True)
+            else:
+                logits, weight = model(*inputs), None
+            if self.level == "graph" and weight is not None:
                 total = weight.new_zeros(batch.num_graphs, weight.size(1))
                 count = torch.bincount(batch.batch, minlength=batch.num_graphs).clamp(min=1)
                 weight = total.index_add_(0, batch.batch, weight) / count.unsqueeze(1)
             probabilities.append(logits.sigmoid() if self.multilabel else logits.softmax(1))
-            attentions.append(weight)
-        return torch.cat(probabilities), torch.cat(attentions)
+            attentions += [] if weight is None else [weight]
+        return torch.cat(probabilities), torch.cat(attentions) if attentions else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return tensors and plain data."""

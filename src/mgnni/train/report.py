@@ -42,7 +42,7 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "command": "train",
-        "model": "mgnni",
+        "model": plan.config.architecture,
         "dataset": plan.task.name,
         "metric": plan.task.metric,
         "protocol": {

@@ -11,6 +11,7 @@ from torch import Tensor
 from mgnni.data.rules import Rule, RunHistory, get_rule
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError, ConvergenceError, DataError
+from mgnni.train.build import model_class
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.learner import Learner, check_graphs, learner_for
@@ -49,12 +50,14 @@ class Plan:
         nodes = sum(int(graph.num_nodes) for graph in graphs)
         nodes = nodes * min(self.config.batch_size, len(graphs)) // len(graphs)
         width = model.hidden_channels or self.task.num_features
-        return max(nodes * width * len(model.scales), 1)
+        deep = getattr(model, "num_layers", None) or len(getattr(model, "scales", (1,)))
+        return max(nodes * width * deep, 1)
 
     def groups(self) -> list[list[Run]]:
         """Runs that are trained side by side."""
         size = 1
-        if self.together and self.task.unit == "node":
+        shared = self.task.unit == "node" and model_class(self.config).shares_graph
+        if self.together and shared:
             size = max(MOST_AT_ONCE // self.size, 1)
         return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
 

@@ -1,0 +1,295 @@
+r"""Fixed points of any map as differentiable functions of its parameters.
+
+With :math:`z = T(z, p)` and a cotangent :math:`g`, the implicit function theorem asks for
+
+.. math::  u = \left(\frac{\partial T}{\partial z}\right)^{\top} u + g, \qquad
+           \partial p = \left(\frac{\partial T}{\partial p}\right)^{\top} u.
+
+The adjoint equation is a fixed point too, of a map whose parameters are :math:`z`, :math:`g` and
+:math:`p`. It is solved with the same tolerance, and is differentiable in turn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import vjp, vmap
+
+from mgnni.errors import (
+    ArgumentError,
+    ConvergenceError,
+    ConvergenceWarning,
+    NotContractiveError,
+    check_choice,
+)
+from mgnni.graph.normalize import NodeNorm
+from mgnni.implicit.batched import batched_level, folded, rebatch, unbatch
+from mgnni.implicit.check import check_options
+from mgnni.implicit.linear import ON_FAILURE
+from mgnni.implicit.log import SolveLog
+from mgnni.solve.certify import graph_magnitude, spread
+from mgnni.solve.fixed_point import SOLVERS, FixedPoint, Map, StateNorm
+from mgnni.solve.result import SolveResult, SolveStats
+from mgnni.solve.solve import _full_precision
+
+NORMS = ("frobenius", "max")
+
+
+@dataclass(eq=False)
+class _Request:
+    """One fixed point to find, apart from the tensors that autograd must see."""
+
+    at: Callable[..., Map]  # the map at given parameters; what they decide is computed there
+    problem: FixedPoint
+    on_failure: str
+    log: SolveLog
+    order: int = 0  # 0 for the equation itself, 1 for its adjoint, 2 for the adjoint of that
+
+    def adjoint(self) -> _Request:
+        """The request for the adjoint equation; second derivatives have a log of their own."""
+        at = self.at
+
+        def adjoint_at(z: Tensor, grad: Tensor, *params: Tensor) -> Map:
+            pull = vjp(at(*params), z)[1]  # one evaluation is recorded, and used in every step
+            return lambda u: pull(u)[0] + grad
+
+        problem = replace(self.problem, norm=self.problem.norm.dual())
+        log = self.log if self.order == 0 else SolveLog()
+        return _Request(adjoint_at, problem, self.on_failure, log, self.order + 1)
+
+    def mapped(self, size: int, z0: Tensor, dims: Sequence[int | None]) -> _Request:
+        """The request for so many problems over the same nodes, as one problem."""
+        at, problem, nodes = self.at, self.problem, z0.size(0) // size
+        batch = torch.arange(size, device=z0.device).repeat_interleave(nodes)
+        if problem.batch is not None:
+            batch = batch * problem.num_graphs + problem.batch.repeat(size)
+
+        def mapped_at(*params: Tensor) -> Map:
+            every = vmap(lambda z, *params: at(*params)(z), (0, *dims))
+            return lambda z: every(z.view(size, nodes, -1), *params).flatten(0, 1)
+
+        whole = replace(
+            problem,
+            norm=problem.norm.repeated(size),
+            batch=batch,
+            num_graphs=size * problem.num_graphs,
+            runs=size * problem.runs,
+        )
+        return replace(self, at=mapped_at, problem=whole)
+
+    def run(self, z0: Tensor, unit: Tensor | None, params: Sequence[Tensor]) -> Tensor:
+        """Solve, record, and raise or warn on failure."""
+        with torch.autocast(z0.device.type, enabled=False), _full_precision(z0.device):
+            z, stats = self.problem.solve(self.at(*params), z0, unit)
+        if self.order == 0:
+            self.log._forward = (*self.log.forward, *stats)
+        elif self.order == 1:
+            self.log._backward = (*self.log.backward, *stats)
+        for one in stats:
+            if not one.converged:
+                self._fail(one)
+        return z.clone() if z is z0 else z  # autograd refuses an input for an output
+
+    def _fail(self, stats: SolveStats) -> None:
+        message = f"{'adjoint' if self.order else 'fixed point'} equation: {stats.failure()}"
+        if self.on_failure == "raise":
+            raise ConvergenceError(message)
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+
+
+class _FixedPoint(torch.autograd.Function):
+    """Find a fixed point; differentiate by the adjoint equation, any number of times."""
+
+    @staticmethod
+    def forward(request: _Request, z0: Tensor, unit: Tensor | None, *params: Tensor) -> Tensor:
+        return request.run(z0, unit, params)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.request, _, _, *params = inputs
+        ctx.save_for_backward(output, *params)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        with torch.autocast(grad.device.type, enabled=False):
+            return None, None, None, *_gradients_of_all(ctx, grad)
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[Any, ...],
+        request: _Request,
+        z0: Tensor,
+        unit: Tensor | None,
+        *params: Tensor,
+    ) -> tuple[Tensor, int]:
+        """Solve a batch of problems as one, each stopping by itself."""
+        size = info.batch_size
+        z0 = folded(z0, in_dims[1], size)
+        unit = None if unit is None else folded(unit, in_dims[2], size)
+        whole = request.mapped(size, z0, in_dims[3:])
+        z = _FixedPoint.apply(whole, z0, unit, *params)  # type: ignore[no-untyped-call]
+        return z.unflatten(0, (size, z.size(0) // size)), 0
+
+
+def _gradients_of_all(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """As :func:`_gradients`, also for a batch of cotangents from a vectorised Jacobian."""
+    level = batched_level(grad)
+    if level is None:
+        return _gradients(ctx, grad)
+    found = [_gradients_of_all(ctx, one) for one in unbatch(grad, level)]
+    stacks = [None if one[0] is None else torch.stack(one) for one in zip(*found, strict=True)]
+    return tuple(None if stack is None else rebatch(stack, level) for stack in stacks)
+
+
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """Solve the adjoint equation and return the gradients of the parameters."""
+    z, *params = ctx.saved_tensors
+    request: _Request = ctx.request
+    # The adjoint equation being linear, the unit is free, and tiny cotangents keep their digits.
+    unit = _units(request.problem, grad)
+    factor = spread(request.problem, unit)  # type: ignore[arg-type]
+    grad = grad / factor
+    u = _FixedPoint.apply(  # type: ignore[no-untyped-call]
+        request.adjoint(), grad.detach(), unit, z, grad, *params
+    )
+    wanted = [index for index, needs in enumerate(ctx.needs_input_grad[3:]) if needs]
+
+    def image(*chosen: Tensor) -> Tensor:
+        changed = dict(zip(wanted, chosen, strict=True))
+        return request.at(*[changed.get(i, p) for i, p in enumerate(params)])(z)
+
+    pull = vjp(image, *[params[index] for index in wanted])[1]
+    found = dict(zip(wanted, pull(u * factor), strict=True))
+    return tuple(found.get(index) for index in range(len(params)))
+
+
+def _units(problem: FixedPoint, grad: Tensor) -> Tensor:
+    """Powers of two near the largest entry of each graph, or ones; shape ``(num_graphs,)``."""
+    size = graph_magnitude(problem, grad.detach())  # type: ignore[arg-type]
+    usable = (size > 0) & size.isfinite()
+    return torch.where(usable, size.log2().floor(), 0.0).exp2()
+
+
+def implicit_fixed_point(
+    map: Callable[..., Tensor],
+    z0: Tensor,  # shape: (num_nodes, channels)
+    params: Sequence[Tensor] = (),
+    *,
+    contraction: float | None = None,
+    norm: str | NodeNorm = "frobenius",
+    solver: str = "anderson",
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    on_failure: str = "raise",
+    batch: Tensor | None = None,  # shape: (num_nodes,)
+    num_graphs: int = 1,
+    log: SolveLog | None = None,
+) -> SolveResult:
+    r"""Find :math:`z = T(z, p)`, with a certificate if the map is known to contract.
+
+    The result is differentiable, any number of times that the map is, in ``params``, by the
+    implicit function theorem; no iteration is recorded. Gradients reach nothing else: a tensor
+    that requires grad must be handed to the map through ``params``.
+
+    Args:
+        map: :math:`T`, called as ``map(z, *params)``; any function of torch. What it makes of a
+            graph may not depend on the other graphs of the batch.
+        z0: where to start; the answer does not depend on it.
+        params: tensors that the map depends on.
+        contraction: a constant :math:`L < 1` that you vouch for, with
+            :math:`\|T(z) - T(z')\| \le L \|z - z'\|`; without one no error is certified.
+        norm: in which it contracts: ``"frobenius"``; ``"max"``, the largest absolute entry; or
+            the ``norm`` of a :class:`~mgnni.Propagation`, of the channel where that is largest.
+        solver: ``"anderson"``, or ``"picard"``.
+        tol: bound on the Frobenius norm of the residual :math:`T(z) - z` relative to the larger
+            of :math:`\|z\|_F` and :math:`\|T(z)\|_F`, in each graph; of the adjoint equation too.
+        max_iter: budget of steps; by default as many as the contraction proves to be enough, or
+            1000.
+        on_failure: ``"raise"`` a :class:`~mgnni.ConvergenceError`, or ``"warn"``.
+        batch: graph of each node. Graphs are separate problems, each stops by itself.
+        num_graphs: how many graphs there are.
+        log: takes the records of this solve and, when gradients arrive, of the adjoint one.
+
+    Returns:
+        The fixed point with its residual, iterations, status and ``error_bound``, which is
+        infinite if there is no ``contraction``. It allows for the map's own rounding by eight
+        units in the last place.
+    """
+    check_options(tol, max_iter)
+    check_choice("solver", solver, SOLVERS)
+    check_choice("on_failure", on_failure, ON_FAILURE)
+    if isinstance(norm, str):
+        check_choice("norm", norm, NORMS)
+    _check_contraction(contraction)
+    _check_states(z0, batch)
+    _check_map(map, z0, params)
+    log = SolveLog() if log is None else log
+    problem = FixedPoint(StateNorm.of(norm), contraction, solver, tol, max_iter, batch, num_graphs)
+    request = _Request(lambda *params: lambda z: map(z, *params), problem, on_failure, log)
+    before = len(log.forward)
+    value = _FixedPoint.apply(request, z0.detach(), None, *params)  # type: ignore[no-untyped-call]
+    # Under vmap there is a record for every member of the batch; the worst speaks for all.
+    stats = max(log.forward[before:], key=lambda record: record.relative_residual)
+    kept = {field.name: getattr(stats, field.name) for field in fields(SolveStats)}
+    return SolveResult(value=value, **kept)
+
+
+def _check_contraction(contraction: float | None) -> None:
+    if contraction is None:
+        return
+    if not isinstance(contraction, (int, float)) or not contraction >= 0:
+        raise ArgumentError(
+            f"'contraction' must be a number in [0, 1), or None if none is known (got "
+            f"{contraction!r})"
+        )
+    if contraction >= 1:
+        raise NotContractiveError(
+            f"'contraction' must be below 1 (got {contraction}); leave it out if the map is not "
+            "known to contract, and nothing is certified"
+        )
+
+
+def _check_states(z0: Tensor, batch: Tensor | None) -> None:
+    if (
+        not isinstance(z0, Tensor)
+        or z0.dim() != 2
+        or z0.dtype
+        not in (
+            torch.float32,
+            torch.float64,
+        )
+    ):
+        got = f"{z0.dtype}, {tuple(z0.shape)}" if isinstance(z0, Tensor) else type(z0).__name__
+        raise ArgumentError(
+            "'z0' must be of float32 or float64 and of shape (num_nodes, channels) (got "
+            f"{got}); torch.zeros will do"
+        )
+    if batch is not None and batch.shape != z0.shape[:1]:
+        raise ArgumentError(
+            f"'batch' must have one number for each of the {z0.size(0)} nodes (got shape "
+            f"{tuple(batch.shape)})"
+        )
+
+
+def _check_map(map: Callable[..., Tensor], z0: Tensor, params: Sequence[Tensor]) -> None:
+    """Evaluate the map once, apart from autograd: what requires grad then came another way."""
+    with torch.autocast(z0.device.type, enabled=False):
+        fixed = [param.detach() for param in params]
+        image = map(z0.detach(), *fixed)
+    if not isinstance(image, Tensor) or image.shape != z0.shape or image.dtype is not z0.dtype:
+        got = f"{image.dtype}, {tuple(image.shape)}" if isinstance(image, Tensor) else type(image)
+        raise ArgumentError(
+            f"'map' must return a tensor like z0, {z0.dtype}, {tuple(z0.shape)} (got {got})"
+        )
+    if image.requires_grad and torch.is_grad_enabled():
+        raise ArgumentError(
+            "'map' must not use tensors that require grad but those of 'params' (got one), as no "
+            "gradient would reach them; add them to params, or detach them"
+        )

@@ -1,0 +1,280 @@
+"""CGS against dense matrices and loops over edges, and what it promises of its equation."""
+
+import copy
+import pickle
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.func import functional_call, stack_module_state, vmap
+
+from mgnni import ArgumentError, Propagation
+from mgnni.layers.attention_gn import ACTIVATIONS
+from mgnni.models.cgs import CGS
+from models.cases import CLASSES, FEATURES, NODES, PARTS, batch_of_graphs, graph, normal
+from models.cgs_by_hand import cgs_by_hand, dense_weights, matrices_by_hand
+from problems import generator
+
+TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}
+
+
+def make_model(device, **options):
+    """A small model in float64, solved to rounding, whose matrices are neither small nor alike."""
+    options = {"heads": 3, "gamma": 0.8, "decoder_widths": (5, 4), "tol": 1e-12, **options}
+    model = CGS(FEATURES, 4, CLASSES, **options).to(device, torch.float64)
+    with torch.no_grad():
+        for parameter in model.encoder.parameters():
+            parameter.mul_(1.5)
+    return model
+
+
+@pytest.mark.parametrize("gather", ["targets", "sources"])
+@pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
+@pytest.mark.parametrize("num_hidden_gn", [0, 2])
+def test_values_and_gradients_are_those_of_dense_matrices(num_hidden_gn, directed, gather, device):
+    model = make_model(device, num_hidden_gn=num_hidden_gn, gather=gather)
+    edge_index, edge_weight = graph(directed, device)
+    x = normal(NODES, FEATURES, device=device).requires_grad_()
+    edge_weight.requires_grad_()
+    inputs = [x, edge_weight, *model.parameters()]
+
+    ours = model(x, edge_index, edge_weight)
+    want = cgs_by_hand(model, "silu", x, dense_weights(edge_index, edge_weight, NODES))
+    torch.testing.assert_close(ours, want, **TOLERANCE)
+    # A loss on one node, which the others reach through the equation alone.
+    found = [torch.autograd.grad((logits[2] ** 2).sum(), inputs) for logits in (ours, want)]
+    for got, known in zip(*found, strict=True):
+        torch.testing.assert_close(got, known, **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"activation": name} for name in ACTIVATIONS),
+        {"aggregation": "sum"},
+        {"nonlinearity": "relu", "gamma": 0.6},
+        {"nonlinearity": "tanh", "gamma": 0.6},
+        {"self_loops": True},
+        {"solver": "picard"},
+        {"gamma": 0.0},
+        {"decoder_widths": ()},
+    ],
+    ids=str,
+)
+def test_every_option_has_its_equation(options, device):
+    model = make_model(device, **options)
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    weight = dense_weights(edge_index, None, NODES)
+    if options.get("self_loops"):
+        weight = weight + torch.eye(NODES, dtype=torch.float64, device=device)
+    activation = options.get("activation", "silu")
+    ours, want = model(x, edge_index), cgs_by_hand(model, activation, x, weight)
+    torch.testing.assert_close(ours, want, **TOLERANCE)
+    parameters = list(model.parameters())
+    found = [torch.autograd.grad(logits[2].sum(), parameters) for logits in (ours, want)]
+    for got, known in zip(*found, strict=True):
+        torch.testing.assert_close(got, known, **TOLERANCE)
+
+
+def test_entries_are_cut_on_both_sides(device):
+    model = make_model(device)
+    edge_index, _ = graph(True, device)
+    x = 3 * normal(NODES, FEATURES, device=device)
+    a, _ = matrices_by_hand(model, "silu", x, dense_weights(edge_index, None, NODES))
+    out = (dense_weights(edge_index, None, NODES) != 0).sum(1).clamp(min=1)
+    share = (a * out.view(-1, 1))[:, dense_weights(edge_index, None, NODES) != 0]
+    assert ((share == 0).any(), (share == 1).any(), ((share > 0) & (share < 1)).any()) == (
+        True,
+    ) * 3
+    assert (a.sum(2) <= 1 + 1e-12).all()
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.floats(0.01, 100),
+    gamma=st.floats(0, 0.99),
+    gather=st.sampled_from(["targets", "sources"]),
+    nonlinearity=st.sampled_from(["identity", "relu", "tanh"]),
+)
+def test_the_map_contracts_whatever_it_is_given(seed, size, gamma, gather, nonlinearity):
+    g = generator(seed)
+    model = make_model(
+        torch.device("cpu"),
+        gamma=gamma,
+        gather=gather,
+        nonlinearity=nonlinearity,
+        aggregation="sum",
+    )
+    edge_index = torch.randint(0, NODES, (2, 3 * NODES), generator=g)
+    propagation = Propagation.from_edge_index(
+        edge_index, NODES, None, "none", False, dtype=torch.float64
+    )
+    x, first, second = torch.randn(3, NODES, FEATURES, generator=g, dtype=torch.float64)
+    a, b = model.equation(size * x, propagation)
+    one, two = size * first[:, :3], second[:, :3]
+    ends = model.ends(propagation)
+    moved = model.step(one, a, b, ends) - model.step(two, a, b, ends)
+    slack = 1e-12 * (b.abs().max() + size)
+    # By entry, head for head, and by row, which is what the certificate speaks of.
+    assert (moved.abs().amax(0) <= gamma * (one - two).abs().amax(0) + slack).all()
+    assert moved.norm(dim=1).max() <= gamma * (one - two).norm(dim=1).max() + slack
+
+
+def test_the_certificate_holds(device):
+    model = make_model(device, tol=1e-3, solver="picard")
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    propagation = Propagation.from_edge_index(
+        edge_index, NODES, None, "none", False, dtype=torch.float64
+    )
+    z = model.rows(x, propagation)
+    a, b = matrices_by_hand(model, "silu", x, dense_weights(edge_index, None, NODES))
+    system = torch.eye(NODES, dtype=torch.float64, device=device) - 0.8 * a
+    exact = torch.linalg.solve(system, b.T.unsqueeze(2)).squeeze(2).T
+    (stats,) = model.solve_log.forward
+    assert stats.converged
+    assert stats.contraction == 0.8
+    assert 1e-9 < (z - exact).norm().item() <= stats.error_bound < 1
+
+
+def test_both_passes_are_in_the_log(device):
+    model = make_model(device)
+    edge_index, _ = graph(True, device)
+    assert model.solve_log.forward == ()
+    model(normal(NODES, FEATURES, device=device), edge_index).sum().backward()
+    log = model.solve_log
+    assert [stats.converged for stats in (*log.forward, *log.backward)] == [True, True]
+    assert log.worst_error_bound < 1e-9
+
+
+def test_heads_do_not_hear_each_other(device):
+    model = make_model(device)
+    edge_index, _ = graph(True, device)
+    propagation = Propagation.from_edge_index(
+        edge_index, NODES, None, "none", False, dtype=torch.float64
+    )
+    x = normal(NODES, FEATURES, device=device)
+    before = model.rows(x, propagation)
+    with torch.no_grad():  # the last maps of nodes and edges have a row a head
+        model.encoder[-1].node.lins[-1].weight[1] += 1.0
+    after = model.rows(x, propagation)
+    assert ((before - after).abs() > 1e-6).any(0).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("level", ["auto", "graph"])
+def test_a_batch_is_its_graphs_alone(level, device):
+    model = make_model(device, level=level, num_hidden_gn=1)
+    x, edge_index, batch, alone = batch_of_graphs(device)
+    logits = model(x, edge_index, batch=batch)
+    assert logits.shape == (len(PARTS), CLASSES)
+    want = cgs_by_hand(model, "silu", x, dense_weights(edge_index, None, len(x)), batch)
+    torch.testing.assert_close(logits, want, **TOLERANCE)
+    for number, edges in enumerate(alone):
+        own = x[batch == number]
+        one = torch.zeros(len(own), dtype=torch.long, device=device)
+        torch.testing.assert_close(
+            model(own, edges, batch=one), logits[number : number + 1], **TOLERANCE
+        )
+
+
+def test_at_the_level_of_nodes_a_batch_is_not_summed(device):
+    model = make_model(device, level="node")
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    want = cgs_by_hand(model, "silu", x, dense_weights(edge_index, None, len(x)))
+    torch.testing.assert_close(model(x, edge_index, batch=batch), want, **TOLERANCE)
+
+
+@pytest.mark.parametrize("num_nodes", [0, 1, 3])
+def test_without_edges_the_bias_is_the_solution(num_nodes, device):
+    model = make_model(device)
+    x = normal(num_nodes, FEATURES, device=device)
+    none = torch.empty(2, 0, dtype=torch.long, device=device)
+    logits = model(x, none)
+    want = cgs_by_hand(model, "silu", x, x.new_zeros(num_nodes, num_nodes))
+    torch.testing.assert_close(logits, want, **TOLERANCE)
+    logits.sum().backward()
+    assert model(x, none, batch=none[0].new_zeros(num_nodes)).shape == (min(num_nodes, 1), CLASSES)
+
+
+@pytest.mark.parametrize("level", ["auto", "graph"])
+def test_parameters_are_counted(level):
+    def perceptron(*widths):
+        return sum(a * b + b for a, b in pairwise(widths))
+
+    def layer(node_in, node_out, edge_in, edge_out, width):
+        ends = edge_in + 2 * node_in
+        return (
+            perceptron(ends, width, edge_out)
+            + perceptron(ends, width, 1)
+            + perceptron(edge_out + node_in, width, node_out)
+        )
+
+    model = CGS(7, 64, 2, heads=32, num_hidden_gn=2, level=level)  # as the authors have it on MUTAG
+    encoder = layer(7, 64, 1, 64, 128) + layer(64, 64, 64, 64, 128) + layer(64, 32, 64, 32, 128)
+    count = sum(p.numel() for p in model.parameters())
+    assert count == encoder + perceptron(32, 64, 32, 2)
+
+
+def test_dropout_acts_in_training_only(device):
+    model = make_model(device, dropout=0.5)
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    assert (model(x, edge_index) != model(x, edge_index)).any()
+    model.eval()
+    want = cgs_by_hand(model, "silu", x, dense_weights(edge_index, None, NODES))
+    torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
+
+
+def test_copies_and_single_precision(device):
+    model = make_model(device, tol=1e-6).float()
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device).float()
+    want = model(x, edge_index)
+    want.sum().backward()
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        torch.testing.assert_close(other(x, edge_index), want, rtol=0, atol=0)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x, edge_index), want, rtol=0, atol=0)
+    exact = model.double()(x.double(), edge_index)
+    torch.testing.assert_close(want.double(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_runs_can_be_mapped_over(device):
+    models = [make_model(device) for _ in range(3)]
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    parameters, buffers = stack_module_state(models)
+
+    def one(parameters, buffers):
+        return functional_call(models[0], (parameters, buffers), (x, edge_index))
+
+    together = vmap(one)(parameters, buffers)
+    gradients = torch.autograd.grad(together[:, 2].pow(2).sum(), list(parameters.values()))
+    for index, model in enumerate(models):
+        alone = model(x, edge_index)
+        torch.testing.assert_close(together[index], alone, **TOLERANCE)
+        own = torch.autograd.grad(alone[2].pow(2).sum(), list(model.parameters()))
+        for got, known in zip(gradients, own, strict=True):
+            torch.testing.assert_close(got[index], known, **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"heads": 0}, "heads"),
+        ({"gamma": 1.0}, "gamma"),
+        ({"num_hidden_gn": -1}, "num_hidden_gn"),
+        ({"nonlinearity": "silu"}, "nonlinearity"),  # steeper than one
+        ({"gather": "source"}, "gather"),
+        ({"decoder_widths": 64}, "decoder_widths"),
+        ({"solver": "newton"}, "solver"),
+        ({"tol": 0.0}, "tol"),
+    ],
+)
+def test_what_cannot_be_is_refused(options, name, device):
+    with pytest.raises(ArgumentError, match=f"'{name}'"):
+        make_model(device, **options)

@@ -1,0 +1,233 @@
+"""FDGNN against its equations by a dense iteration, and that its states are found only once."""
+
+import copy
+import gc
+import pickle
+import weakref
+
+import pytest
+import torch
+from torch.func import functional_call
+
+from mgnni import Propagation
+from mgnni.errors import ArgumentError
+from mgnni.layers.reservoir import Reservoir
+from mgnni.models.fdgnn import FDGNN
+from models.cases import CLASSES, FEATURES, NODES, PARTS, batch_of_graphs, graph, normal
+
+HIDDEN, RANDOM = 6, 11
+CLOSE = {"rtol": 1e-8, "atol": 1e-9}
+
+
+def make(device, seed=0, **options):
+    torch.manual_seed(seed)
+    options = {"readout_channels": RANDOM, "tol": 1e-12, **options}
+    return FDGNN(FEATURES, HIDDEN, CLASSES, **options).to(device, torch.float64).eval()
+
+
+def states_by_hand(model, x, edge_index, edge_weight=None):
+    """The states of one graph by a dense iteration of each layer."""
+    n = len(x)
+    weight = torch.ones(edge_index.size(1)) if edge_weight is None else edge_weight
+    a = torch.zeros(n, n, dtype=torch.float64, device=x.device)
+    a.index_put_((edge_index[1], edge_index[0]), weight.to(a), accumulate=True)
+    k = (a.sum(0).max() * a.sum(1).max()).sqrt()
+    k = k if k > 0 else torch.ones_like(k)
+    for layer in model.layers:
+        z = torch.zeros(n, HIDDEN, dtype=torch.float64, device=x.device)
+        for _ in range(400):
+            z = torch.tanh(x @ layer.input_weight.T + a @ z @ layer.weight.T / k)
+        x = z
+    return x
+
+
+def read_out(model, rows):
+    if model.readout.project is not None:
+        rows = torch.tanh(rows @ model.readout.project.T)
+    return rows @ model.readout.linear.weight.T + model.readout.linear.bias
+
+
+@pytest.fixture
+def solves(monkeypatch):
+    """Counts how often a layer is solved."""
+    counted = []
+    original = Reservoir.forward
+
+    def forward(self, *inputs):
+        counted.append(self)
+        return original(self, *inputs)
+
+    monkeypatch.setattr(Reservoir, "forward", forward)
+    return counted
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"num_layers": 1, "connections": None}, {"readout_channels": None, "solver": "picard"}],
+)
+@pytest.mark.parametrize("directed", [False, True])
+def test_it_is_its_equation(directed, options, device):
+    model = make(device, **options)
+    edge_index, edge_weight = graph(directed, device)
+    x = normal(NODES, FEATURES, device=device)
+    rows = states_by_hand(model, x, edge_index, edge_weight)
+    by_node = model(x, edge_index, edge_weight)
+    torch.testing.assert_close(by_node, read_out(model, rows), **CLOSE)
+    one = torch.zeros(NODES, dtype=torch.long, device=device)
+    want = read_out(model, rows.sum(0, keepdim=True))
+    torch.testing.assert_close(model(x, edge_index, edge_weight, one), want, **CLOSE)
+    assert len(model.solve_log.forward) == len(model.layers)
+    assert all(stats.converged for stats in model.solve_log.forward)
+    assert model.solve_log.worst_error_bound < 1e-8
+
+
+def test_graphs_of_a_batch_do_not_meet(device):
+    model = make(device, level="graph")
+    x, edge_index, batch, alone = batch_of_graphs(device)
+    together = model(x, edge_index, batch=batch)
+    for row, part, edges in zip(together, x.split(PARTS), alone, strict=True):
+        want = read_out(model, states_by_hand(model, part, edges).sum(0))
+        torch.testing.assert_close(row, want, **CLOSE)
+
+
+def test_no_edges_one_node_and_no_nodes(device):
+    model = make(device, level="graph")
+    none = torch.empty(2, 0, dtype=torch.long, device=device)
+    for nodes in (3, 1):
+        x = normal(nodes, FEATURES, device=device)
+        want = read_out(model, states_by_hand(model, x, none).sum(0, keepdim=True))
+        torch.testing.assert_close(model(x, none), want, **CLOSE)
+    x = torch.zeros(0, FEATURES, dtype=torch.float64, device=device)
+    assert model(x, none, batch=none[0]).shape == (0, CLASSES)
+    want = read_out(model, torch.zeros(1, HIDDEN, dtype=torch.float64, device=device))
+    torch.testing.assert_close(model(x, none), want, **CLOSE)
+
+
+def test_only_the_readout_learns(device):
+    model = make(device).train()
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device).requires_grad_()
+    logits = model(x, edge_index)
+    logits[2].square().sum().backward()
+    assert x.grad is None
+    names = [name for name, _ in model.named_parameters()]
+    assert names == ["readout.linear.weight", "readout.linear.bias"]
+    features = torch.tanh(states_by_hand(model, x.detach(), edge_index) @ model.readout.project.T)
+    want = 2 * logits[2].detach().outer(features[2])
+    torch.testing.assert_close(model.readout.linear.weight.grad, want, **CLOSE)
+
+
+@pytest.mark.parametrize("readout_channels", [None, 7])
+def test_the_number_of_parameters(readout_channels):
+    model = FDGNN(FEATURES, HIDDEN, CLASSES, readout_channels=readout_channels, level="graph")
+    width = readout_channels or HIDDEN
+    assert sum(p.numel() for p in model.parameters()) == width * CLASSES + CLASSES
+
+
+def test_states_are_found_once_while_training(solves, device):
+    model = make(device, num_layers=2, dropout=0.5).train()
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model(x, edge_index, batch=batch).square().sum().backward()
+        optimizer.step()
+    model.eval()(x, edge_index, batch=batch)
+    assert len(solves) == 2
+    assert len(model.solve_log.forward) == 2
+    stack = [buffer.unsqueeze(0) for buffer in model.buffers()]  # a run as it is trained
+    names = [name for name, _ in model.named_buffers()]
+    for _ in range(3):
+        buffers = {name: part.squeeze(0) for name, part in zip(names, stack, strict=True)}
+        functional_call(model, buffers, (x, edge_index, None, batch))
+    assert len(solves) == 2
+
+
+def test_states_are_found_anew_for_other_features_graphs_and_reservoirs(solves, device):
+    model, other = make(device, num_layers=1), make(device, seed=1, num_layers=1)
+    edge_index, edge_weight = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+
+    def check(model, x, edge_weight, count):
+        want = read_out(model, states_by_hand(model, x, edge_index, edge_weight))
+        torch.testing.assert_close(model(x, edge_index, edge_weight), want, **CLOSE)
+        assert len(solves) == count
+
+    check(model, x, edge_weight, 1)
+    check(other, x, edge_weight, 2)
+    check(model, x, edge_weight, 2)
+    check(model, 2 * x, edge_weight, 3)
+    x[0, 0] += 1
+    check(model, x, edge_weight, 4)
+    check(model, x, 3 * edge_weight.flip(0), 5)
+    model.load_state_dict(other.state_dict())
+    check(model, x, edge_weight, 6)
+    torch.manual_seed(4)
+    model.reset_parameters()
+    check(model, x, edge_weight, 7)
+
+
+def test_states_are_forgotten_with_their_graph(device):
+    model = make(device)
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    operator = Propagation.from_edge_index(
+        edge_index, len(x), batch=batch, dtype=torch.float64, **model.graph_options
+    )
+    states = weakref.ref(model.rows(x, operator))  # float64 all the way, so the kept ones
+    gc.collect()
+    assert states() is not None
+    del operator
+    gc.collect()
+    assert states() is None
+
+
+def test_it_is_a_module_like_any(device):
+    model = make(device)
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    want = model(x, edge_index)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        torch.testing.assert_close(twin(x, edge_index), want, rtol=0, atol=0)
+    fresh = make(device, seed=9)
+    assert (fresh(x, edge_index) - want).abs().max() > 1e-3
+    fresh.load_state_dict(model.state_dict())
+    torch.testing.assert_close(fresh(x, edge_index), want, rtol=0, atol=0)
+    torch.testing.assert_close(make(device)(x, edge_index), want, rtol=0, atol=0)
+
+
+def test_a_certificate_travels_with_the_weights(device):
+    """A reservoir that is loaded brings its own contraction, whatever rho says."""
+    slow, fast = make(device, rho=0.99), make(device, rho=0.3)
+    fast.load_state_dict(slow.state_dict())
+    edge_index, _ = graph(True, device)
+    fast(normal(NODES, FEATURES, device=device), edge_index)
+    for stats in fast.solve_log.forward:
+        assert stats.contraction == pytest.approx(0.99, rel=1e-4)
+
+
+def test_inference_comes_first_and_training_follows(device):
+    model = make(device).train()
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    with torch.inference_mode():
+        want = model(x, edge_index, batch=batch).clone()
+    logits = model(x, edge_index, batch=batch)
+    torch.testing.assert_close(logits, want)
+    logits.sum().backward()
+    assert model.readout.linear.weight.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rho": 1.0}, "'rho' must lie in"),
+        ({"omega": 0.0}, "'omega' must be positive"),
+        ({"connections": 0}, "'connections' must be a positive int"),
+        ({"max_degree": 0}, "'max_degree' must be a positive int"),
+        ({"readout_channels": 0}, "'readout_channels' must be a positive int"),
+        ({"num_layers": 0}, "'num_layers' must be a positive int"),
+        ({"solver": "newton"}, "'solver' must be one of"),
+        ({"tol": 0}, "'tol' must lie in"),
+    ],
+)
+def test_what_it_refuses(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        FDGNN(FEATURES, HIDDEN, CLASSES, **options)

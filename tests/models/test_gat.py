@@ -1,0 +1,151 @@
+"""GAT against PyG's layers with the same weights, and against the equation written densely."""
+
+import pytest
+import torch
+from torch.nn.functional import elu, leaky_relu
+from torch_geometric.nn import GATConv
+from torch_geometric.utils import coalesce
+
+from mgnni import ArgumentError
+from mgnni.models.gat import GAT
+from models.cases import CLASSES, FEATURES, HIDDEN, NODES, graph, normal
+
+TOLERANCE = {"rtol": 1e-10, "atol": 1e-12}
+
+
+def make(device, **options):
+    model = GAT(FEATURES, HIDDEN, CLASSES, **{"heads": 2, **options})
+    model = model.to(device, torch.float64).eval()
+    with torch.no_grad():  # PyG starts these at zero, where a lost one goes unseen
+        for conv in model.convs:
+            conv.bias.copy_(normal(*conv.bias.shape, device=device, seed=4))
+    return model
+
+
+def by_pyg(model, x, edge_index):
+    """The same weights in PyG's layers, which add the self-loops by themselves."""
+    edge_index = coalesce(edge_index)
+    for index, conv in enumerate(model.convs):
+        twin = GATConv(
+            conv.in_channels,
+            conv.out_channels,
+            conv.heads,
+            concat=conv.concat,
+            residual=conv.res is not None,
+        ).to(x)
+        twin.load_state_dict({name: p.detach() for name, p in conv.named_parameters()})
+        x = twin(x, edge_index)
+        x = elu(x) if index + 1 < len(model.convs) or model.level == "graph" else x
+    return x
+
+
+def densely(model, x, edge_index):
+    near = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    near[edge_index[1], edge_index[0]] = True
+    for index, conv in enumerate(model.convs):
+        heads = []
+        for k in range(conv.heads):
+            weight = conv.lin.weight.view(conv.heads, conv.out_channels, -1)[k]
+            h = x @ weight.T
+            score = (h @ conv.att_dst[0, k])[:, None] + (h @ conv.att_src[0, k])[None, :]
+            score = leaky_relu(score, 0.2).exp() * near
+            heads.append(score / score.sum(1, keepdim=True) @ h)
+        out = torch.cat(heads, 1) if conv.concat else sum(heads) / conv.heads
+        if conv.res is not None:
+            out = out + x @ conv.res.weight.T
+        x = out + conv.bias
+        x = elu(x) if index + 1 < len(model.convs) else x
+    return x
+
+
+OPTIONS = {
+    "paper": {},
+    "one layer": {"num_layers": 1, "out_heads": 3},
+    "three layers": {"num_layers": 3, "out_heads": 2, "residual": True},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("directed", [False, True])
+def test_it_is_a_stack_of_pygs_layers(options, directed, device):
+    edge_index, edge_weight = graph(directed, device)
+    x = normal(NODES, FEATURES, device=device)
+    model = make(device, **options)
+    want = by_pyg(model, x, edge_index)
+    torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
+    torch.testing.assert_close(model(x, edge_index, -edge_weight), want, **TOLERANCE)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_logits_and_gradients_of_one_node_by_the_equation(options, device):
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    model = make(device, **options)
+    parameters = list(model.parameters())
+    ours, want = model(x, edge_index), densely(model, x, edge_index)
+    torch.testing.assert_close(ours, want, **TOLERANCE)
+    grads = (torch.autograd.grad(out[2].square().sum(), parameters) for out in (ours, want))
+    for got, known in zip(*grads, strict=True):
+        torch.testing.assert_close(got, known, rtol=1e-8, atol=1e-12)
+
+
+def test_messages_go_the_way_of_the_flow(device):
+    edge_index, _ = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    model = make(device, flow="target_to_source")
+    torch.testing.assert_close(
+        model(x, edge_index), densely(model, x, edge_index.flip(0)), **TOLERANCE
+    )
+
+
+def test_whole_graphs_are_sums_of_activated_rows_read_out(device):
+    edge_index, _ = graph(False, device)
+    x = normal(NODES, FEATURES, device=device)
+    model = make(device, level="graph", out_heads=2)
+    want = model.readout(by_pyg(model, x, edge_index).sum(0, keepdim=True))
+    torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
+
+
+def test_residuals_are_between_the_first_and_the_last_layer():
+    model = GAT(FEATURES, HIDDEN, CLASSES, num_layers=4, heads=2, residual=True)
+    assert [conv.res is not None for conv in model.convs] == [False, True, True, False]
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_parameters_of_the_network_for_ppi(residual):
+    model = GAT(50, 256, 121, num_layers=3, heads=4, out_heads=6, residual=residual)
+    wide = 4 * 256
+    first = 50 * wide + 3 * wide  # two attention vectors and a bias
+    second = wide * wide * (1 + residual) + 3 * wide
+    last = wide * 6 * 121 + 2 * 6 * 121 + 121
+    assert sum(p.numel() for p in model.parameters()) == first + second + last
+
+
+def test_attention_has_dropout_of_its_own(device):
+    # With equal rows everywhere, a node receives that row times what is left of its attention.
+    edge_index = torch.stack([torch.arange(40), torch.zeros(40, dtype=torch.long)]).to(device)
+    model = GAT(1, 1, 1, num_layers=1, dropout=0.0, attention_dropout=0.5).to(device)
+    with torch.no_grad():
+        model.convs[0].lin.weight.fill_(1)
+    x = torch.ones(40, 1, device=device)
+    torch.testing.assert_close(model.eval()(x, edge_index), x)
+    share = model.train()(x, edge_index)[0] * 40 / 2  # what is kept counts twice
+    torch.testing.assert_close(share, share.round())
+    assert 8 <= share.item() <= 32
+    default = GAT(1, 1, 1, dropout=0.3)
+    assert [conv.attention_dropout.p for conv in default.convs] == [0.3, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_layers": 0}, "'num_layers' must be a positive int"),
+        ({"heads": 0}, "'heads' must be a positive int"),
+        ({"out_heads": 1.5}, "'out_heads' must be a positive int"),
+        ({"attention_dropout": 1.0}, "'dropout' must lie in"),
+        ({"dropout": -1.0}, "'dropout' must lie in"),
+    ],
+)
+def test_what_cannot_be_is_refused(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        GAT(FEATURES, HIDDEN, CLASSES, **options)
