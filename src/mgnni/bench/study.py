@@ -11,6 +11,7 @@ from torch_geometric.data import Batch as GraphBatch
 
 from mgnni.bench.trainer import Example, LearnerTrainer, PlainTrainer
 from mgnni.data.task import Task
+from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
 from mgnni.models.mgnni import MGNNI
 from mgnni.solve.solve import Options
@@ -81,6 +82,10 @@ class Study:
         """A model with the weights that all start from."""
         task = self.task
         model = build_model(self.config, task.num_features, len(task.classes), task.level)
+        if not isinstance(model, MGNNI):
+            raise ArgumentError(
+                f"'config' must be that of MGNNI (got {self.config.architecture!r})"
+            )
         model.load_state_dict(self.state)
         return model.to(self.device)
 

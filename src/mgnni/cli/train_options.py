@@ -127,7 +127,7 @@ def _own(name: str) -> type[Any]:
 def with_model(command: type[Any], name: str) -> type[Any]:
     """Return a command with the options of another model in place of MGNNI's."""
     group: Any = _own(name)
-    network = ("network", OmitArgPrefixes[group], field(default_factory=group))
+    network = ("network", OmitArgPrefixes[group], field(default_factory=group))  # type: ignore[misc]
     made: Any = make_dataclass(command.__name__, [network], bases=(command,), frozen=True)
     made.__doc__ = command.__doc__
     made.own = group

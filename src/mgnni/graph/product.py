@@ -52,6 +52,7 @@ class Product(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         (grad,) = grads
         wants_values, wants_x, _ = ctx.needs_input_grad
-        grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
-        grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
+        with torch.autocast(grad.device.type, enabled=False):  # there is no sparse bf16 product
+            grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
+            grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
         return grad_values, grad_x, None

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 KINDS = ("implicit", "explicit", "floor")
-HIDDEN = 64  # channels, if nothing else is said
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,7 @@ class ModelEntry:
         differs: where ours differs from the code of its authors.
         tables: the parts of the MGNNI paper that have it: ``"heterophilic"``, ``"ppi"``,
             ``"graphs"`` and ``"chains"``.
+        hidden_channels: of the model, if nothing else is said; none: as many as features.
     """
 
     name: str
@@ -38,6 +38,7 @@ class ModelEntry:
     paper: str
     differs: str
     tables: tuple[str, ...] = ()
+    hidden_channels: int | None = 64
 
     def load(self) -> type[Any]:
         """Import the class."""
@@ -55,7 +56,8 @@ def _options(entry: ModelEntry) -> type[Any]:
     cls = entry.load()
     # One source for the options of the library, of a configuration and of the command line.
     hints = typing.get_type_hints(cls.__init__)
-    made: list[tuple[str, Any, Any]] = [("hidden_channels", int | None, field(default=HIDDEN))]
+    width = field(default=entry.hidden_channels)
+    made: list[tuple[str, Any, Any]] = [("hidden_channels", int | None, width)]
     for one in inspect.signature(cls).parameters.values():
         if one.kind is one.KEYWORD_ONLY and one.name != "level":  # which the task decides
             default = tuple(one.default) if isinstance(one.default, list) else one.default
@@ -68,9 +70,9 @@ def _options(entry: ModelEntry) -> type[Any]:
 
 def _plain(hint: Any) -> Any:
     """A sequence as the tuple that a configuration holds."""
-    if typing.get_origin(hint) is Sequence or str(hint).startswith("collections.abc.Sequence"):
-        return tuple[typing.get_args(hint)[0], ...]  # type: ignore[misc]
     inner = typing.get_args(hint)
+    if typing.get_origin(hint) is Sequence:
+        return tuple[inner[0], ...]  # type: ignore[valid-type]
     if type(None) in inner:
         return _plain(next(one for one in inner if one is not type(None))) | None
     return hint

@@ -103,9 +103,9 @@ EXPLICIT = (
         paper="Pei et al., Geom-GCN: Geometric Graph Convolutional Networks, ICLR 2020",
         differs="The plane is classical scaling of the distances in hops (Geom-GCN-I), "
         "computed here; the authors ship files of Isomap, Poincaré and struc2vec "
-        "embeddings and report the best of the three, mostly Poincaré. A pair that is "
-        "near in both counts in both, as in their text; their code moves it to the "
-        "plane. Their step-wise decay of the learning rate on plateaus is left out.",
+        "embeddings and report all three. A pair that is near in both counts in both; "
+        "their code moves it to the plane. Their step-wise decay of the learning rate "
+        "on plateaus is left out.",
         tables=("heterophilic",),
     ),
     ModelEntry(

@@ -136,8 +136,9 @@ def from_dict(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T
     if not isinstance(data, Mapping):
         raise ArgumentError(f"'{where}' must be a table of options (got {type(data).__name__})")
     hints = typing.get_type_hints(cls)
-    if cls is Config:
+    if cls is Config:  # whose options are those of the model it names
         hints["model"] = options_class(data.get("architecture", MGNNI))
+        data = {"model": {}, **data}
     arguments = {}
     for key, value in data.items():
         check_choice(where, key, hints)

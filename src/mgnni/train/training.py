@@ -11,7 +11,7 @@ from torch import Tensor
 from mgnni.data.rules import Rule, RunHistory, get_rule
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError, ConvergenceError, DataError
-from mgnni.train.build import model_class
+from mgnni.train.build import bare_model
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.learner import Learner, check_graphs, learner_for
@@ -56,10 +56,14 @@ class Plan:
     def groups(self) -> list[list[Run]]:
         """Runs that are trained side by side."""
         size = 1
-        shared = self.task.unit == "node" and model_class(self.config).shares_graph
-        if self.together and shared:
+        if self.together and self.task.unit == "node" and self._shares_graph():
             size = max(MOST_AT_ONCE // self.size, 1)
         return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
+
+    def _shares_graph(self) -> bool:
+        """Whether the model can be mapped over runs, which may depend on its options."""
+        task, classes = self.task, len(self.task.classes)
+        return bare_model(self.config, task.num_features, classes, task.level).shares_graph
 
     def check(self) -> Rule:
         """Refuse a plan that cannot be carried out; return its rule."""

@@ -51,10 +51,14 @@ _SQUIRREL = _gcnii(2, 0.5, 1e-3, hidden_channels=16, dropout=0.6)
 PRESETS: dict[str, dict[str, Any]] = {
     "gcn": {
         "heterophilic": by_family(
+            # Geom-GCN's rate and decay bring 56 on Texas; these are the best on validation data
+            # of MGNNI's lower rates and both its decays, 32 and 64 channels [ours].
             {
                 **GEOM_WEBKB,
-                "model": {"hidden_channels": 32, "num_layers": 2, "dropout": 0.5},
-            },  # Geom-GCN [r]
+                "lr": 0.01,
+                "weight_decay": 5e-4,
+                "model": {"hidden_channels": 64, "num_layers": 2, "dropout": 0.5},
+            },
             {**GEOM_WIKIPEDIA, "model": {"hidden_channels": 48, "num_layers": 2, "dropout": 0.5}},
         ),
         # 59.2 comes through IGNN's table, which states no setting; two layers 256 wide as

@@ -53,7 +53,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             **dict.fromkeys(_WEBKB, _GAT_WEBKB),
             **dict.fromkeys(_WIKIPEDIA, _GAT_WIKIPEDIA),
         },
-        # GAT's paper, section 3.3: 3 layers, 4 x 256, 4 x 256, 6 x 121 averaged, a skip over the
+        # GAT's paper [r]: 3 layers, 4 x 256, 4 x 256, 6 x 121 averaged, a skip over the
         # middle one, neither L2 nor dropout, two graphs a batch, Adam at .005, patience 100 on loss
         # and micro-F1. The number of epochs is ours; their code stops at 100,000.
         "ppi": {

@@ -12,7 +12,7 @@ from typing import Any
 # mean for the latter; GIN-0. [ours] cosine in place of the steps: the nearest schedule that falls;
 # 32 of (16, 32); batch 32 of (32, 128). IMDB: the authors feed one-hot degrees (dataset option
 # degree="onehot").
-_GIN = {
+_GIN: dict[str, Any] = {
     "lr": 0.01,
     "weight_decay": 0.0,
     "schedule": "cosine",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mgnni.train.baselines import cgs, convolutions, mixtures, neighborhoods, readouts
+from mgnni.train.baselines import cgs, convolutions, eignn, ignn, mixtures, neighborhoods, readouts
 
-_PARTS = (convolutions, mixtures, neighborhoods, readouts, cgs)
+_PARTS = (convolutions, neighborhoods, readouts, eignn, ignn, cgs, mixtures)
 PRESETS: dict[str, dict[str, Any]] = {
     name: presets for part in _PARTS for name, presets in part.PRESETS.items()
 }

@@ -1,0 +1,104 @@
+"""Every model by its name: what is said of it, what it takes, and that it does what all do."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import fields
+
+import pytest
+import torch
+
+from mgnni.errors import ArgumentError
+from mgnni.models.base import OnGraphs
+from mgnni.models.catalog import MODELS, find_model
+from mgnni.models.entry import KINDS, _plain
+from problems import generator
+
+TABLES = {"heterophilic", "ppi", "graphs", "chains"}
+EDGES = torch.tensor([[0, 1, 2, 3, 4, 2, 6, 7], [1, 2, 0, 4, 3, 3, 7, 6]])
+BATCH = torch.tensor([0, 0, 0, 0, 0, 0, 1, 1, 1])  # with isolated nodes
+
+
+def built(name, level="auto", **options):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        cls = find_model(name).load()
+        return cls(5, 5, 3, level=level, **options)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_said_of_it(name):
+    entry = MODELS[name]
+    assert entry.name == name
+    assert entry.kind in KINDS
+    assert set(entry.tables) <= TABLES
+    assert issubclass(entry.load(), OnGraphs)
+    for text in (entry.title, entry.equation, entry.paper, entry.differs):
+        assert text == text.strip() != ""
+
+
+def test_an_unknown_name_is_answered_by_the_nearest():
+    with pytest.raises(ArgumentError, match=r"got 'gcni'\); did you mean 'gcnii'"):
+        find_model("gcni")
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mgnni"])
+def test_options_are_those_of_its_class(name):
+    entry = MODELS[name]
+    options, cls = entry.options(), entry.load()
+    given = inspect.signature(cls).parameters
+    named = [one.name for one in fields(options)]
+    assert list(given)[:3] == ["in_channels", "hidden_channels", "out_channels"]
+    assert named[0] == "hidden_channels"
+    assert set(named[1:]) == set(given) - {
+        "in_channels",
+        "hidden_channels",
+        "out_channels",
+        "level",
+    }
+    assert options() == options(**{one: given[one].default for one in named[1:]})
+    for one in named:
+        assert f"{one}:" in cls.__doc__, f"{one} is not described"
+    assert entry.options() is options
+
+
+@pytest.mark.parametrize(
+    ("hint", "plain"),
+    [
+        (int, int),
+        (int | None, int | None),
+        (tuple[int, ...], tuple[int, ...]),
+        (Sequence[int], tuple[int, ...]),
+        (Sequence[int] | None, tuple[int, ...] | None),
+    ],
+    ids=str,
+)
+def test_hints_become_those_of_a_configuration(hint, plain):
+    assert _plain(hint) == plain
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_called_as_all_are(name, device):
+    """By node, by graph, with weights; and the rows of a graph do not depend on another."""
+    x = torch.rand(9, 5, generator=generator(1)).to(device)
+    edges, batch = EDGES.to(device), BATCH.to(device)
+    weight = torch.full((EDGES.size(1),), 0.5, device=device)
+    by_graph = built(name, "graph").to(device).eval()
+    logits = by_graph(x, edges, weight, batch)
+    assert logits.shape == (2, 3)
+    first = by_graph(x[:6], edges[:, :6], weight[:6], batch[:6])
+    torch.testing.assert_close(logits[:1], first, rtol=1e-4, atol=1e-5)
+    logits.sum().backward()
+    assert all(p.grad is not None for p in by_graph.parameters() if p.requires_grad)
+    if name == "dgcnn":  # for whole graphs alone
+        return
+    model = built(name).to(device).eval()
+    rows = model(x, edges)
+    assert rows.shape == (9, 3)
+    assert rows.isfinite().all()
+    pooled = model(x, edges, batch=batch)
+    assert pooled.shape == (2, 3)
+    first = model(x[:6], edges[:, :6], batch=batch[:6])
+    torch.testing.assert_close(pooled[:1], first, rtol=1e-4, atol=1e-5)
+    copy = built(name).to(device).eval()
+    copy.load_state_dict(model.state_dict())
+    torch.testing.assert_close(copy(x, edges), rows, rtol=1e-5, atol=1e-5)
