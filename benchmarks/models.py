@@ -49,7 +49,8 @@ def main() -> None:
             score = fitted.report["score"]
             path.write_text(to_json(fitted.report), encoding="utf-8")
             took = time.perf_counter() - start
-            print(f"{data} {model}: {100 * score['mean']:.2f} ± {100 * score['std']:.2f}, {took:.0f} s")
+            mean, std = 100 * score["mean"], 100 * (score["std"] or 0)
+            print(f"{data} {model}: {mean:.2f} ± {std:.2f}, {took:.0f} s")
 
 
 if __name__ == "__main__":

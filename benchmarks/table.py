@@ -1,7 +1,8 @@
 """Write the tables of README.md and docs from the stored results; a test compares the two.
 
 A table stands between ``<!-- table: KIND-WHERE -->`` and ``<!-- end -->``: what is shown, and on
-which kind of device it was measured. Results are what ``mgnni bench`` stores:
+which kind of device it was measured; or ``models-KIND``, the models of a kind from the catalog.
+Results are what ``mgnni bench`` stores:
 
     mgnni bench --output benchmarks/results
     python benchmarks/table.py
@@ -14,6 +15,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from mgnni.models.catalog import MODELS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -100,6 +103,16 @@ def solvers_table(stored: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def models_table(kind: str) -> str:
+    """The models of a kind: what they compute, where they come from, where ours differ."""
+    lines = ["| model | equation, paper | where ours differs |", "| --- | --- | --- |"]
+    for one in MODELS.values():
+        if one.kind == kind:
+            cells = [f"`{one.name}`", f"`{one.equation}`<br>{one.paper}", one.differs]
+            lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 # What is shown, from which results.
 KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     **{name: (name, full_table) for name in ("epoch", "ppi", "small", "scaling", "large")},
@@ -114,10 +127,12 @@ def pages() -> list[Path]:
 
 
 def render(text: str) -> str:
-    """Return ``text`` with every table made anew from its stored result."""
+    """Return ``text`` with every table made anew."""
 
     def table(found: re.Match[str]) -> str:
         kind, where = found[2].split("-", 1)
+        if kind == "models":
+            return found[1] + models_table(where) + found[3]
         name, show = KINDS[kind]
         stored = json.loads((HERE / "results" / f"{name}-{where}.json").read_text("utf-8"))
         return found[1] + show(stored) + found[3]

@@ -1,9 +1,11 @@
-"""The tables of the README and of docs are those of the stored results."""
+"""The tables of the README and of docs are those of the stored results and of the catalog."""
 
 import importlib.util
 from pathlib import Path
 
 import pytest
+
+from mgnni.models.catalog import MODELS
 
 ROOT = Path(__file__).parents[1]
 SPEC = importlib.util.spec_from_file_location("table", ROOT / "benchmarks" / "table.py")
@@ -17,6 +19,13 @@ def test_tables_are_generated(page):
     assert table.render(text) == text, "run: python benchmarks/table.py"
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/benchmarks.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/benchmarks.md", "docs/models.md"])
 def test_pages_have_not_lost_their_tables(name):
     assert table.BLOCK.search((ROOT / name).read_text("utf-8"))
+
+
+def test_every_model_is_on_its_page():
+    text = (ROOT / "docs" / "models.md").read_text("utf-8")
+    tables = "".join(block[0] for block in table.BLOCK.finditer(text))
+    for one in MODELS.values():
+        assert f"| `{one.name}` | " in tables

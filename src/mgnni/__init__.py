@@ -22,12 +22,20 @@ if TYPE_CHECKING:
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.graph.propagation import Propagation as Propagation
+    from mgnni.implicit.fixed_point import implicit_fixed_point as implicit_fixed_point
     from mgnni.implicit.log import SolveLog as SolveLog
     from mgnni.implicit.solve import solve_equilibria as solve_equilibria
     from mgnni.implicit.solve import solve_equilibrium as solve_equilibrium
     from mgnni.layers.equilibrium import MultiscaleEquilibrium as MultiscaleEquilibrium
     from mgnni.layers.fusion import ScaleAttention as ScaleAttention
+    from mgnni.models.catalog import make_model as make_model
+    from mgnni.models.cgs import CGS as CGS
+    from mgnni.models.eignn import EIGNN as EIGNN
+    from mgnni.models.gind import GIND as GIND
+    from mgnni.models.ignn import IGNN as IGNN
     from mgnni.models.mgnni import MGNNI as MGNNI
+    from mgnni.models.mignn import MIGNN as MIGNN
+    from mgnni.models.sse import SSE as SSE
     from mgnni.solve.result import SolveResult as SolveResult
     from mgnni.solve.result import SolveStats as SolveStats
     from mgnni.solve.result import Status as Status
@@ -40,17 +48,24 @@ if TYPE_CHECKING:
 # answer --help without waiting for torch.
 _HOMES = {
     "ArgumentError": "mgnni.errors",
+    "CGS": "mgnni.models.cgs",
     "compare": "mgnni.data.compare",
     "Config": "mgnni.train.config",
     "ConvergenceError": "mgnni.errors",
     "ConvergenceWarning": "mgnni.errors",
     "DataError": "mgnni.errors",
     "DivergenceError": "mgnni.errors",
+    "EIGNN": "mgnni.models.eignn",
     "fit": "mgnni.train.fit",
     "Fitted": "mgnni.train.fitted",
+    "GIND": "mgnni.models.gind",
+    "IGNN": "mgnni.models.ignn",
+    "implicit_fixed_point": "mgnni.implicit.fixed_point",
     "load_task": "mgnni.data.registry",
+    "make_model": "mgnni.models.catalog",
     "MGNNI": "mgnni.models.mgnni",
     "MgnniError": "mgnni.errors",
+    "MIGNN": "mgnni.models.mignn",
     "ModelConfig": "mgnni.train.config",
     "MultiscaleEquilibrium": "mgnni.layers.equilibrium",
     "NotContractiveError": "mgnni.errors",
@@ -62,6 +77,7 @@ _HOMES = {
     "SolveLog": "mgnni.implicit.log",
     "SolveResult": "mgnni.solve.result",
     "SolveStats": "mgnni.solve.result",
+    "SSE": "mgnni.models.sse",
     "Status": "mgnni.solve.result",
     "TableOptions": "mgnni.data.tables.options",
     "Task": "mgnni.data.task",

@@ -37,7 +37,7 @@ def test_paragraphs_are_wrapped_and_examples_are_not(monkeypatch: pytest.MonkeyP
     ]
 
 
-@pytest.mark.parametrize("command", ["", "quickstart", "datasets", "train", "predict"])
+@pytest.mark.parametrize("command", ["", "quickstart", "datasets", "models", "train", "predict"])
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_no_help_is_wider_than_the_terminal(
     call: Call, monkeypatch: pytest.MonkeyPatch, command: str, width: int

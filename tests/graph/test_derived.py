@@ -5,8 +5,9 @@ import weakref
 
 import torch
 
-from mgnni.graph.derived import derived
-from problems import propagation
+from mgnni import Propagation
+from mgnni.graph.derived import derived, derived_with_gradients
+from problems import lopsided_edges, propagation
 
 
 def test_once_for_each_operator(device):
@@ -26,6 +27,41 @@ def test_once_for_each_operator(device):
     ]
     assert calls == ["row", "dir"]
     assert longest.__doc__ == "Return the longest row."
+
+
+def test_once_for_each_option(device):
+    calls = []
+
+    @derived
+    def power(operator, exponent):
+        calls.append(exponent)
+        return operator.values**exponent
+
+    operator = propagation("row").to(device)
+    for exponent in (2, 3, 2, 3):
+        torch.testing.assert_close(power(operator, exponent), operator.values**exponent)
+    assert calls == [2, 3]
+
+
+def test_what_learns_is_derived_for_every_pass_if_it_is_differentiated(device):
+    calls = []
+
+    def square(operator):
+        calls.append(operator)
+        return operator.values.square()
+
+    edge_index, weight = (part.to(device) for part in lopsided_edges())
+    learnt = Propagation.from_edge_index(edge_index, 12, weight.requires_grad_(), "none")
+    kept, followed = derived(square), derived_with_gradients(square)
+    assert kept(learnt) is kept(learnt)
+    assert not kept(learnt).requires_grad
+    assert len(calls) == 1
+    (grad,) = torch.autograd.grad(followed(learnt).sum() + followed(learnt).sum(), learnt.values)
+    torch.testing.assert_close(grad, 4 * learnt.values)
+    assert len(calls) == 3
+    fixed = propagation("none").to(device)
+    assert followed(fixed) is followed(fixed)
+    assert len(calls) == 4
 
 
 def test_it_is_freed_with_its_operator():

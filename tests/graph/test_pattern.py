@@ -47,3 +47,14 @@ def test_a_sampled_product_is_the_full_one_where_the_matrix_has_entries(num_node
     expected = (left @ right.T)[dense != 0]
     sampled = pattern.sampled_product(left.to(device), right.to(device))
     torch.testing.assert_close(sampled.cpu(), expected)
+
+
+def test_what_inference_has_made_serves_training(device):
+    _, pattern, values = sparse(7, 0.4, 3, device)
+    with torch.inference_mode():
+        row, (other, order) = pattern.row, pattern.transposed
+    made = (row, order, other.crow, other.col)
+    assert not any(tensor.is_inference() for tensor in made)
+    x = torch.ones(7, 2, dtype=torch.float64, device=device, requires_grad=True)
+    pattern.sampled_product(x, x).sum().backward()  # saves rows
+    assert float(x.grad.sum()) == 4 * len(values)

@@ -81,3 +81,21 @@ def test_another_sparse_layout_is_refused_with_the_remedy():
     x = bag_of_words(dtype=torch.float32).to_sparse_coo()
     with pytest.raises(ArgumentError, match="to_sparse_csr"):
         MGNNI(13, 6, 3)(x, torch.tensor([[0], [1]]))
+
+
+@pytest.mark.parametrize("first", ["row", "place", "transposed"])
+def test_what_inference_has_made_serves_training(first, device):
+    x = bag_of_words().to(device).to_sparse_csr()
+    mlp = MLP((13, 4), 0.5, False).to(device, torch.float64)
+    for dropout in mlp.dropout:
+        dropout.keyed = True
+    with torch.inference_mode():
+        features = mlp._sparse(x)
+        getattr(features, first)
+        mlp(x)
+    transposed, order = features.transposed
+    made = (features.values, features.row, features.place, order, transposed.values)
+    assert not any(tensor.is_inference() for tensor in made)
+    mlp(x).sum().backward()
+    assert mlp._sparse(x) is features
+    assert mlp.linear[0].weight.grad.abs().max() > 0

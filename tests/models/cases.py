@@ -1,15 +1,19 @@
-"""MGNNI once more, densely and by hand: what the tests of the model compare it with."""
+"""What tests of models share: graphs, and MGNNI once more, densely and by hand."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call, grad, stack_module_state, vmap
 from torch_geometric.utils import to_undirected
 
 from mgnni import MGNNI
 from problems import dense_propagation, generator, lopsided_edges
 
 NODES, FEATURES, HIDDEN, CLASSES = 9, 5, 4, 3
+LISTENER = 3  # a node that gathers from others in the directed graph too, as not every node does
 PARTS = (4, 1, 3, 2)  # graphs of a batch: one has a single node
 
 
@@ -38,6 +42,70 @@ def complete_minus_one(size: int) -> Tensor:
     """All edges between different nodes but the one from the first to the last."""
     pairs = [(i, j) for i in range(size) for j in range(size) if i != j and (i, j) != (0, size - 1)]
     return torch.tensor(pairs, dtype=torch.long).view(-1, 2).T
+
+
+def dense_operator(directed: bool, device: torch.device) -> Tensor:
+    """The operator of :func:`graph` that ``normalization="auto"`` makes."""
+    kind = "dir" if directed else "sym"
+    edge_index, edge_weight = graph(directed, device)
+    return dense_propagation(edge_index, NODES, edge_weight, kind).to(device)
+
+
+def assert_same_at_one_node(
+    ours: Tensor, known: Tensor, inputs: list[Tensor], **tolerance: float
+) -> None:
+    """Compare all rows, and gradients of a loss on one of them: one on all hides a transpose."""
+    torch.testing.assert_close(ours, known.to(ours.device), **tolerance)
+    got, want = (torch.autograd.grad(y[LISTENER].square().sum(), inputs) for y in (ours, known))
+    for one, other in zip(got, want, strict=True):
+        assert other.abs().max() > 0
+        torch.testing.assert_close(one, other, **tolerance)
+
+
+def drawn(make: Callable[[], nn.Module], count: int = 3) -> list[nn.Module]:
+    """Models alike but for the seed they are drawn from."""
+    models = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        models.append(make())
+    return models
+
+
+def assert_runs_are_each_alone(
+    models: list[nn.Module], *inputs: Tensor, inside: bool = False, **tolerance: float
+) -> None:
+    """Models mapped over by vmap have the logits and gradients that each has by itself.
+
+    The loss is on one node. Gradients are taken of all runs at once, as in training; with
+    ``inside`` those of torch.func within the map are compared as well.
+    """
+    assert models[0].shares_graph
+    parameters, buffers = stack_module_state(models)
+
+    def loss(logits: Tensor) -> Tensor:
+        return logits[..., LISTENER, :].square().sum()
+
+    def run(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
+        return functional_call(models[0], (parameters, buffers), inputs)
+
+    def copies() -> dict[str, Tensor]:  # training changes running statistics
+        return {name: buffer.clone() for name, buffer in buffers.items()}
+
+    found = []
+    if inside:  # first, so that what is derived of a graph is derived under both transforms
+        found.append(vmap(grad(lambda p, b: loss(run(p, b))))(parameters, copies()))
+    together = vmap(run)(parameters, copies())
+    grads = torch.autograd.grad(loss(together), list(parameters.values()))
+    found.append(dict(zip(parameters, grads, strict=True)))
+    for index, model in enumerate(models):
+        alone = model(*inputs)
+        torch.testing.assert_close(together[index], alone, **tolerance)
+        named = dict(model.named_parameters())
+        known = torch.autograd.grad(loss(alone), list(named.values()))
+        assert model.training or all(bool(one.any()) for one in known)  # dropout may cut all
+        for stacks in found:
+            for name, expected in zip(named, known, strict=True):
+                torch.testing.assert_close(stacks[name][index], expected, **tolerance)
 
 
 def make_model(device: torch.device, **options: object) -> MGNNI:

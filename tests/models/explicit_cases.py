@@ -115,6 +115,8 @@ def make(name: str, device: torch.device, seed: int = 0, **changes: object) -> G
     with torch.no_grad():
         for place, tensor in enumerate((*model.parameters(), *model.buffers())):
             drawn = normal(*tensor.shape, device=device, seed=100 * seed + place)
+            if tensor.dim() == 1 and isinstance(tensor, nn.Parameter):
+                drawn += 1  # biases: else a ReLU may let nothing through at the node looked at
             if tensor.is_floating_point():  # variances, which are buffers, must be positive
                 tensor.copy_(drawn if isinstance(tensor, nn.Parameter) else 0.5 + drawn.abs())
         for place, part in enumerate(model.modules()):

@@ -9,7 +9,7 @@ import torch
 
 from mgnni.errors import ArgumentError
 from mgnni.models.base import OnGraphs
-from mgnni.models.catalog import MODELS, find_model
+from mgnni.models.catalog import MODELS, find_model, make_model
 from mgnni.models.entry import KINDS, _plain
 from problems import generator
 
@@ -102,3 +102,37 @@ def test_called_as_all_are(name, device):
     copy = built(name).to(device).eval()
     copy.load_state_dict(model.state_dict())
     torch.testing.assert_close(copy(x, edges), rows, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_made_by_name(name):
+    entry = MODELS[name]
+    level = "graph" if name == "dgcnn" else "node"
+    torch.manual_seed(0)
+    made = make_model(name, 5, None, 3, level=level)
+    torch.manual_seed(0)
+    known = entry.load()(5, 5, 3, level=level)
+    assert type(made) is entry.load()
+    assert made.level == level
+    torch.testing.assert_close(made.state_dict(), known.state_dict(), rtol=0, atol=0)
+
+
+def test_made_with_options():
+    assert make_model("mgnni", 5, 8, 3, scales=(1, 3)).equilibrium.scales == (1, 3)
+    widths = [
+        p.shape for p in make_model("gcn", 5, 8, 3, num_layers=3).parameters() if p.dim() == 2
+    ]
+    assert widths == [(8, 5), (8, 8), (3, 8)]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("gcni", {}, r"'model' must be .*\(got 'gcni'\); did you mean 'gcnii'"),
+        ("gcn", {"layers": 2}, r"'option of gcn' must be .*\(got 'layers'\)"),
+        ("gcn", {"num_layer": 2}, r"\(got 'num_layer'\); did you mean 'num_layers'"),
+    ],
+)
+def test_what_cannot_be_made(name, options, said):
+    with pytest.raises(ArgumentError, match=said):
+        make_model(name, 5, 8, 3, **options)

@@ -8,12 +8,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.func import functional_call, stack_module_state, vmap
 
 from mgnni import ArgumentError, Propagation
 from mgnni.layers.attention_gn import ACTIVATIONS
 from mgnni.models.cgs import CGS
-from models.cases import CLASSES, FEATURES, NODES, PARTS, batch_of_graphs, graph, normal
+from models.cases import (
+    CLASSES,
+    FEATURES,
+    NODES,
+    PARTS,
+    assert_runs_are_each_alone,
+    assert_same_at_one_node,
+    batch_of_graphs,
+    graph,
+    normal,
+)
 from models.cgs_by_hand import cgs_by_hand, dense_weights, matrices_by_hand
 from problems import generator
 
@@ -42,11 +51,7 @@ def test_values_and_gradients_are_those_of_dense_matrices(num_hidden_gn, directe
 
     ours = model(x, edge_index, edge_weight)
     want = cgs_by_hand(model, "silu", x, dense_weights(edge_index, edge_weight, NODES))
-    torch.testing.assert_close(ours, want, **TOLERANCE)
-    # A loss on one node, which the others reach through the equation alone.
-    found = [torch.autograd.grad((logits[2] ** 2).sum(), inputs) for logits in (ours, want)]
-    for got, known in zip(*found, strict=True):
-        torch.testing.assert_close(got, known, **TOLERANCE)
+    assert_same_at_one_node(ours, want, inputs, **TOLERANCE)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +77,7 @@ def test_every_option_has_its_equation(options, device):
         weight = weight + torch.eye(NODES, dtype=torch.float64, device=device)
     activation = options.get("activation", "silu")
     ours, want = model(x, edge_index), cgs_by_hand(model, activation, x, weight)
-    torch.testing.assert_close(ours, want, **TOLERANCE)
-    parameters = list(model.parameters())
-    found = [torch.autograd.grad(logits[2].sum(), parameters) for logits in (ours, want)]
-    for got, known in zip(*found, strict=True):
-        torch.testing.assert_close(got, known, **TOLERANCE)
+    assert_same_at_one_node(ours, want, list(model.parameters()), **TOLERANCE)
 
 
 def test_entries_are_cut_on_both_sides(device):
@@ -247,19 +248,7 @@ def test_runs_can_be_mapped_over(device):
     models = [make_model(device) for _ in range(3)]
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
-    parameters, buffers = stack_module_state(models)
-
-    def one(parameters, buffers):
-        return functional_call(models[0], (parameters, buffers), (x, edge_index))
-
-    together = vmap(one)(parameters, buffers)
-    gradients = torch.autograd.grad(together[:, 2].pow(2).sum(), list(parameters.values()))
-    for index, model in enumerate(models):
-        alone = model(x, edge_index)
-        torch.testing.assert_close(together[index], alone, **TOLERANCE)
-        own = torch.autograd.grad(alone[2].pow(2).sum(), list(model.parameters()))
-        for got, known in zip(gradients, own, strict=True):
-            torch.testing.assert_close(got[index], known, **TOLERANCE)
+    assert_runs_are_each_alone(models, x, edge_index, **TOLERANCE)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def by_hand(model, x, edge_index, edge_weight=None):
         x = torch.tanh(dense @ (x @ conv.lin.weight.T))
         states.append(x)
     rows = torch.cat(states, dim=1)
-    head, k = model.readout, model.readout.sort.k
+    head, k = model.readout, model.sort.sort.k
     order = sorted(range(n), key=lambda node: -rows[node, -1].item())[:k]
     sequence = torch.zeros(k, rows.size(1), dtype=torch.float64, device=x.device)
     sequence[: len(order)] = rows[order]
@@ -41,8 +41,8 @@ def by_hand(model, x, edge_index, edge_weight=None):
     slides = [h[i : i + width] for i in range(len(h) - width + 1)]
     h = torch.stack([torch.einsum("tc,oct->o", s, head.conv.weight) for s in slides], dim=1)
     h = torch.relu(h + head.conv.bias.unsqueeze(1))  # shape: (channels, positions)
-    h = torch.relu(head.first.weight @ h.flatten() + head.first.bias)
-    return head.last.weight @ h + head.last.bias
+    h = torch.relu(head.dense.first.weight @ h.flatten() + head.dense.first.bias)
+    return head.dense.last.weight @ h + head.dense.last.bias
 
 
 @pytest.mark.parametrize("options", [{}, {"k": 10}, {"k": 5, "kernel_size": 2, "num_layers": 2}])

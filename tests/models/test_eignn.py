@@ -9,7 +9,18 @@ from torch import nn
 from mgnni import MGNNI, Propagation
 from mgnni.errors import ArgumentError
 from mgnni.models.eignn import EIGNN
-from models.cases import CLASSES, FEATURES, NODES, batch_of_graphs, graph, normal
+from models.cases import (
+    CLASSES,
+    FEATURES,
+    NODES,
+    assert_runs_are_each_alone,
+    assert_same_at_one_node,
+    batch_of_graphs,
+    dense_operator,
+    drawn,
+    graph,
+    normal,
+)
 from problems import dense_propagation
 
 TOLERANCE = {"rtol": 1e-8, "atol": 1e-10}
@@ -32,31 +43,14 @@ def dense_states(model: EIGNN, x: torch.Tensor, p: torch.Tensor) -> torch.Tensor
     return torch.linalg.solve(eye - system, x.flatten()).view(n, h)
 
 
-def operator(directed: bool, device: torch.device) -> torch.Tensor:
-    edge_index, edge_weight = graph(directed, device)
-    kind = "dir" if directed else "sym"
-    return dense_propagation(edge_index, NODES, edge_weight, kind).to(device)
-
-
-def assert_same_gradients(model, ours, known, x):
-    """On the logits of one node: a loss on all of them hides a transpose."""
-    inputs = [x, *model.parameters()]
-    weight = normal(CLASSES, device=x.device, seed=3)
-    got, want = (torch.autograd.grad((one[2] * weight).sum(), inputs) for one in (ours, known))
-    for a, b in zip(got, want, strict=True):
-        assert b.abs().max() > 0
-        torch.testing.assert_close(a, b, **TOLERANCE)
-
-
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("variant", ["iterative", "closed"])
 def test_logits_and_gradients_are_those_of_the_equation(variant, directed, device):
     model = make(device, variant=variant, gamma=0.9)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
     ours = model(x, *graph(directed, device))
-    known = dense_states(model, x, operator(directed, device)) @ model.head.linear.weight.T
-    torch.testing.assert_close(ours, known, **TOLERANCE)
-    assert_same_gradients(model, ours, known, x)
+    known = dense_states(model, x, dense_operator(directed, device)) @ model.head.linear.weight.T
+    assert_same_at_one_node(ours, known, [x, *model.parameters()], **TOLERANCE)
     (record,) = model.solve_log.forward
     assert record.converged
     assert (record.solver == "spectral") == (variant == "closed" and not directed)
@@ -88,8 +82,7 @@ def test_truncated_is_the_equation_of_the_nearest_operator_of_its_rank(device):
         ours = model(x, *graph(False, device))
         few = (u[:, :count] * s[:count]) @ v[:count]
         known = dense_states(model, x, few) @ model.head.linear.weight.T
-        torch.testing.assert_close(ours, known, **TOLERANCE)
-        assert_same_gradients(model, ours, known, x)
+        assert_same_at_one_node(ours, known, [x, *model.parameters()], **TOLERANCE)
         exact = dense_states(model, x, full) @ model.head.linear.weight.T
         assert ((ours - exact).abs().max() < 1e-8) == (count >= NODES)
 
@@ -103,7 +96,7 @@ def test_published_reproduces_the_released_numbers_on_a_directed_graph(device):
     cotangent = normal(NODES, FEATURES, device=device, seed=4)
     z.backward(cotangent)
 
-    s = operator(True, device).T.cpu().numpy()
+    s = dense_operator(True, device).T.cpu().numpy()
     factor = model.equilibrium.factor[0].detach().cpu().numpy()
     k = factor.T @ factor
     size, gamma = np.linalg.norm(k), model.equilibrium.gamma
@@ -121,7 +114,7 @@ def test_published_reproduces_the_released_numbers_on_a_directed_graph(device):
         model.equilibrium.factor.grad[0].cpu(), torch.from_numpy(grad), **TOLERANCE
     )
 
-    right = dense_states(model, x, operator(True, device))
+    right = dense_states(model, x, dense_operator(True, device))
     assert (z - right).norm() > 0.1 * right.norm()
     with torch.no_grad():
         propagation = Propagation.from_edge_index(edges[0], NODES, edges[1], "dir")
@@ -132,15 +125,14 @@ def test_published_is_right_on_an_undirected_graph(device):
     model = make(device, variant="published")
     x = normal(NODES, FEATURES, device=device).requires_grad_()
     ours = model(x, *graph(False, device))
-    known = dense_states(model, x, operator(False, device)) @ model.head.linear.weight.T
-    torch.testing.assert_close(ours, known, **TOLERANCE)
-    assert_same_gradients(model, ours, known, x)
+    known = dense_states(model, x, dense_operator(False, device)) @ model.head.linear.weight.T
+    assert_same_at_one_node(ours, known, [x, *model.parameters()], **TOLERANCE)
 
 
 def test_states_of_length_one(device):
     model = make(device, unit_rows=True)
     x = normal(NODES, FEATURES, device=device)
-    z = dense_states(model, x, operator(True, device))
+    z = dense_states(model, x, dense_operator(True, device))
     want = (z / z.square().sum(1, keepdim=True).sqrt()) @ model.head.linear.weight.T
     torch.testing.assert_close(model(x, *graph(True, device)), want, **TOLERANCE)
 
@@ -179,22 +171,8 @@ def test_graphs_of_a_batch_are_separate_problems(variant, device):
 def test_models_stacked_by_torch_func_are_the_models_alone(variant, device):
     edges = graph(variant != "truncated", device)
     x = normal(NODES, FEATURES, device=device)
-    models = []
-    for seed in range(3):
-        torch.manual_seed(seed)
-        models.append(make(device, variant=variant, num_eigenpairs=3))
-    state = torch.func.stack_module_state(models)
-
-    def run(parameters, buffers):
-        logits = torch.func.functional_call(models[0], (parameters, buffers), (x, *edges))
-        return logits[2].square().sum()
-
-    grads = torch.func.vmap(torch.func.grad(run))(*state)
-    for seed, model in enumerate(models):
-        model(x, *edges)[2].square().sum().backward()
-        for name, parameter in model.named_parameters():
-            assert parameter.grad.abs().max() > 0
-            torch.testing.assert_close(grads[name][seed], parameter.grad, rtol=1e-7, atol=1e-9)
+    models = drawn(lambda: make(device, variant=variant, num_eigenpairs=3))
+    assert_runs_are_each_alone(models, x, *edges, inside=True, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("variant", ["iterative", "closed", "truncated", "published"])

@@ -19,7 +19,18 @@ from mgnni.models.mixhop import MixHop
 from mgnni.models.mlp import MLP
 from mgnni.models.ngcn import NGCN
 from mgnni.models.sgc import SGC
-from models.cases import CLASSES, FEATURES, HIDDEN, NODES, PARTS, batch_of_graphs, graph, normal
+from models.cases import (
+    CLASSES,
+    FEATURES,
+    HIDDEN,
+    NODES,
+    PARTS,
+    assert_runs_are_each_alone,
+    assert_same_at_one_node,
+    batch_of_graphs,
+    graph,
+    normal,
+)
 from models.explicit_cases import CASES, by_hand, make
 
 TOLERANCE = {"rtol": 1e-8, "atol": 1e-10}
@@ -40,11 +51,7 @@ def test_logits_and_gradients_are_those_of_the_equations(name, directed, device)
     logits = model(x, edge_index, edge_weight)
     normalization = "dir" if directed else "sym"
     want = by_hand(model, x, edge_index, edge_weight, normalization=normalization)
-    torch.testing.assert_close(logits, want, **TOLERANCE)
-    inputs = [x, *model.parameters()]
-    ours, known = (torch.autograd.grad(y[3].pow(2).sum(), inputs) for y in (logits, want))
-    for got, expected in zip(ours, known, strict=True):
-        torch.testing.assert_close(got, expected, **TOLERANCE)
+    assert_same_at_one_node(logits, want, [x, *model.parameters()], **TOLERANCE)
 
 
 @pytest.mark.parametrize("normalization", ["out", "row", "none"])
@@ -93,24 +100,7 @@ def test_models_mapped_over_are_the_models_alone(name, training, device):
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     models = [make(name, device, seed, dropout=0.5).train(training) for seed in range(3)]
-    assert models[0].shares_graph
-    parameters, buffers = torch.func.stack_module_state(models)
-
-    def loss(logits):
-        return logits[3].pow(2).sum()
-
-    def run(parameters, buffers):
-        call = (x, edge_index, edge_weight)
-        return loss(torch.func.functional_call(models[0], (parameters, buffers), call))
-
-    both = torch.func.vmap(torch.func.grad_and_value(run))
-    grads, losses = both(parameters, {k: v.clone() for k, v in buffers.items()})
-    for seed, model in enumerate(models):
-        want = loss(model(x, edge_index, edge_weight))
-        torch.testing.assert_close(losses[seed], want, **TOLERANCE)
-        named = dict(model.named_parameters())
-        for key, known in zip(named, torch.autograd.grad(want, list(named.values())), strict=True):
-            torch.testing.assert_close(grads[key][seed], known, **TOLERANCE)
+    assert_runs_are_each_alone(models, x, edge_index, edge_weight, inside=True, **TOLERANCE)
 
 
 def test_what_cannot_be_mapped_over_says_so(device):

@@ -2,13 +2,23 @@
 
 import pytest
 import torch
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import functional_call
 from torch_geometric import nn as pyg
 
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
 from mgnni.models.gin import GIN
-from models.cases import CLASSES, FEATURES, NODES, PARTS, batch_of_graphs, graph, normal
+from models.cases import (
+    CLASSES,
+    FEATURES,
+    NODES,
+    PARTS,
+    assert_runs_are_each_alone,
+    batch_of_graphs,
+    drawn,
+    graph,
+    normal,
+)
 
 HIDDEN = 6
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
@@ -151,20 +161,11 @@ def test_runs_stacked_by_vmap_are_the_runs_alone(training, device):
         edge_index, NODES, normalization="none", self_loops=False, dtype=torch.float64
     )
     x = normal(NODES, FEATURES, device=device)
-    models = []
-    for seed in range(3):
-        torch.manual_seed(seed)
-        model = GIN(FEATURES, HIDDEN, CLASSES, dropout=0.0, train_eps=True)
-        models.append(model.to(device, torch.float64).train(training))
-    assert GIN.shares_graph
-    parameters, buffers = stack_module_state(models)
-
-    def run(parameters, buffers):
-        return functional_call(models[0], (parameters, buffers), (x, operator))
-
-    stacked = vmap(run)(parameters, buffers)
-    for logits, model in zip(stacked, models, strict=True):
-        torch.testing.assert_close(logits, model(x, operator), **CLOSE)
+    options = {"dropout": 0.0, "train_eps": True}
+    models = drawn(
+        lambda: GIN(FEATURES, HIDDEN, CLASSES, **options).to(device, torch.float64).train(training)
+    )
+    assert_runs_are_each_alone(models, x, operator, **CLOSE)
 
 
 def test_reset_parameters_draws_all_anew_and_restores_eps():

@@ -6,8 +6,20 @@ import torch
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
 from mgnni.models.mignn import MIGNN
-from models.cases import CLASSES, FEATURES, HIDDEN, NODES, batch_of_graphs, graph, normal
-from problems import dense_propagation
+from models.cases import (
+    CLASSES,
+    FEATURES,
+    HIDDEN,
+    LISTENER,
+    NODES,
+    assert_runs_are_each_alone,
+    assert_same_at_one_node,
+    batch_of_graphs,
+    dense_operator,
+    drawn,
+    graph,
+    normal,
+)
 
 TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}
 
@@ -30,7 +42,7 @@ def weight_by_hand(model):
 
 def by_active_set(model, x, p):
     """Solve the linear equations of the entries that are positive, found by damped steps."""
-    w = weight_by_hand(model)
+    w, p = weight_by_hand(model), p.cpu()
     g = p if model.shares_graph else torch.eye(len(p), dtype=torch.float64) - p
     bias = g @ x.cpu() @ model.input_weight.weight.cpu().T
     system = torch.kron(g, w)  # acts on states, flattened by rows
@@ -46,11 +58,6 @@ def by_active_set(model, x, p):
     found = torch.linalg.solve(eye - system[on][:, on], bias.flatten()[on])
     assert (found > 0).all()
     return torch.zeros_like(z).index_put((on.nonzero().squeeze(1),), found).view(bias.shape)
-
-
-def operator(directed, device):
-    edge_index, edge_weight = graph(directed, device)
-    return dense_propagation(edge_index, NODES, edge_weight, "dir" if directed else "sym")
 
 
 CASES = [("orthogonal", False), ("orthogonal", True), ("monotone", False)]
@@ -72,15 +79,8 @@ def test_logits_and_gradients_are_those_of_the_equation(parametrization, directe
     model = enlarged(make(device, parametrization=parametrization, solver=solver))
     x = normal(NODES, FEATURES, device=device).requires_grad_()
     ours = model(x, *graph(directed, device))
-    known = by_active_set(model, x, operator(directed, device)) @ model.decoder.weight.T.cpu()
-    torch.testing.assert_close(ours.cpu(), known, **TOLERANCE)
-    inputs = [x, *model.parameters()]
-    weight = normal(CLASSES, device=device, seed=3)  # on one node: a loss on all hides a transpose
-    got = torch.autograd.grad((ours[2] * weight).sum(), inputs)
-    want = torch.autograd.grad((known[2] * weight.cpu()).sum(), inputs)
-    for a, b in zip(got, want, strict=True):
-        assert b.abs().max() > 0
-        torch.testing.assert_close(a, b, **TOLERANCE)
+    known = by_active_set(model, x, dense_operator(directed, device)) @ model.decoder.weight.T.cpu()
+    assert_same_at_one_node(ours, known, [x, *model.parameters()], **TOLERANCE)
     assert model.solve_log.backward
 
 
@@ -91,7 +91,7 @@ def test_the_certificate_holds(parametrization, directed, device):
     edges = graph(directed, device)
     with torch.no_grad():
         z = model.states(x, model.propagation(x, *edges, None))
-        exact = by_active_set(model, x, operator(directed, device)).to(device)
+        exact = by_active_set(model, x, dense_operator(directed, device)).to(device)
     (record,) = model.solve_log.forward
     assert record.converged
     assert 0 < (z - exact).norm().item() <= record.error_bound
@@ -106,7 +106,7 @@ def test_the_map_contracts_by_what_is_said(parametrization, device):
     x, edges = normal(NODES, FEATURES, device=device), graph(False, device)
     model(x, *edges)
     (record,) = model.solve_log.forward
-    w, p = weight_by_hand(model).to(device), operator(False, device).to(device)
+    w, p = weight_by_hand(model).to(device), dense_operator(False, device)
     g = p if parametrization == "orthogonal" else torch.eye(NODES, dtype=p.dtype, device=device) - p
     system = torch.kron(g, w)
     eye = torch.eye(len(system), dtype=p.dtype, device=device)
@@ -121,20 +121,21 @@ def test_weights_of_edges_learn(device):
     edge_index, edge_weight = graph(True, device)
     edge_weight.requires_grad_()
     x = normal(NODES, FEATURES, device=device)
-    (got,) = torch.autograd.grad(model(x, edge_index, edge_weight)[2].sum(), edge_weight)
+    (got,) = torch.autograd.grad(model(x, edge_index, edge_weight)[LISTENER].sum(), edge_weight)
     number, width = 5, 1e-6
     around = []
     for shift in (width, -width):
         moved = edge_weight.detach().clone()
         moved[number] += shift
-        around.append(model(x, edge_index, moved)[2].sum().item())
+        around.append(model(x, edge_index, moved)[LISTENER].sum().item())
+    assert got[number].abs() > 1e-4
     assert got[number].item() == pytest.approx((around[0] - around[1]) / (2 * width), rel=1e-4)
 
 
 def test_states_of_length_one(device):
     model = make(device, unit_rows=True)
     x = normal(NODES, FEATURES, device=device)
-    z = by_active_set(model, x, operator(True, device))
+    z = by_active_set(model, x, dense_operator(True, device))
     size = z.square().sum(1, keepdim=True).sqrt().clamp(min=1e-12)
     want = z / size @ model.decoder.weight.T.cpu()
     torch.testing.assert_close(model(x, *graph(True, device)).cpu(), want, **TOLERANCE)
@@ -154,25 +155,9 @@ def test_graphs_of_a_batch_are_separate_problems_and_are_summed(parametrization,
 
 
 def test_models_stacked_by_torch_func_are_the_models_alone(device):
-    edges = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
-    models = []
-    for seed in range(3):
-        torch.manual_seed(seed)
-        models.append(make(device))
-    parameters, buffers = torch.func.stack_module_state(models)
-    leaves = {name: p.detach().requires_grad_() for name, p in parameters.items()}
-
-    def run(parameters, buffers):
-        logits = torch.func.functional_call(models[0], (parameters, buffers), (x, *edges))
-        return logits[2].square().sum()
-
-    losses = torch.func.vmap(run)(leaves, buffers)
-    grads = dict(zip(leaves, torch.autograd.grad(losses.sum(), list(leaves.values())), strict=True))
-    for seed, model in enumerate(models):
-        model(x, *edges)[2].square().sum().backward()
-        for name, parameter in model.named_parameters():
-            torch.testing.assert_close(grads[name][seed], parameter.grad, rtol=1e-7, atol=1e-9)
+    models = drawn(lambda: make(device))
+    assert_runs_are_each_alone(models, x, *graph(True, device), **TOLERANCE)
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 3])

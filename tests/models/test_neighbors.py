@@ -2,14 +2,24 @@
 
 import pytest
 import torch
-from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.func import functional_call, vmap
 
 from mgnni import Propagation
 from mgnni.layers.dropout import Dropout
 from mgnni.models.gat import GAT
 from mgnni.models.geom_gcn import GeomGCN
 from mgnni.models.h2gcn import H2GCN
-from models.cases import CLASSES, FEATURES, HIDDEN, NODES, batch_of_graphs, graph, normal
+from models.cases import (
+    CLASSES,
+    FEATURES,
+    HIDDEN,
+    NODES,
+    assert_runs_are_each_alone,
+    batch_of_graphs,
+    drawn,
+    graph,
+    normal,
+)
 
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-11}
 RUNS = 3
@@ -72,25 +82,8 @@ def test_an_operator_made_for_another_model_gives_the_same(kind, self_loops, dev
 def test_models_stacked_by_torch_func_are_the_models_alone(kind, device):
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
-    models = []
-    for seed in range(RUNS):
-        torch.manual_seed(seed)
-        models.append(make(kind, device))
-    parameters, buffers = stack_module_state(models)
-
-    def loss(parameters, buffers):
-        logits = functional_call(models[0], (parameters, buffers), (x, edge_index))
-        return logits[2].square().sum()
-
-    # The first pass of all, which derives what is kept, is under both transforms.
-    grads = vmap(grad(loss))(parameters, buffers)
-    losses = vmap(loss)(parameters, buffers)
-    for seed, model in enumerate(models):
-        want = model(x, edge_index)[2].square().sum()
-        torch.testing.assert_close(losses[seed], want, **TOLERANCE)
-        known = torch.autograd.grad(want, list(model.parameters()))
-        for (name, _), expected in zip(model.named_parameters(), known, strict=True):
-            torch.testing.assert_close(grads[name][seed], expected, **TOLERANCE)
+    models = drawn(lambda: make(kind, device))
+    assert_runs_are_each_alone(models, x, edge_index, inside=True, **TOLERANCE)
 
 
 def test_keyed_dropout_is_the_same_alone_and_together(kind, device):

@@ -8,11 +8,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.func import functional_call, stack_module_state, vmap
 
 from mgnni import ArgumentError, Propagation
 from mgnni.models.sse import SSE
-from models.cases import CLASSES, FEATURES, NODES, PARTS, batch_of_graphs, graph, normal
+from models.cases import (
+    CLASSES,
+    FEATURES,
+    LISTENER,
+    NODES,
+    PARTS,
+    assert_runs_are_each_alone,
+    assert_same_at_one_node,
+    batch_of_graphs,
+    graph,
+    normal,
+)
 from models.cgs_by_hand import decoded_by_hand, dense_weights
 from problems import generator
 
@@ -83,11 +93,7 @@ def test_values_and_gradients_are_those_of_dense_matrices(variant, directed, mes
     inputs = [x, *model.parameters()]
     ours = model(x, edge_index, edge_weight)
     want = sse_by_hand(model, x, dense_weights(edge_index, edge_weight, NODES))
-    torch.testing.assert_close(ours, want, **TOLERANCE)
-    # A loss on one node, which the others reach through the states alone.
-    found = [torch.autograd.grad((logits[2] ** 2).sum(), inputs) for logits in (ours, want)]
-    for got, known in zip(*found, strict=True):
-        torch.testing.assert_close(got, known, **TOLERANCE)
+    assert_same_at_one_node(ours, want, inputs, **TOLERANCE)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -98,7 +104,7 @@ def test_weights_of_edges_learn(variant, device):
     x = normal(NODES, FEATURES, device=device)
     ours = model(x, edge_index, edge_weight)
     want = sse_by_hand(model, x, dense_weights(edge_index, edge_weight, NODES))
-    found = [torch.autograd.grad(logits[2].sum(), edge_weight)[0] for logits in (ours, want)]
+    found = [torch.autograd.grad(logits[LISTENER].sum(), edge_weight)[0] for logits in (ours, want)]
     torch.testing.assert_close(*found, **TOLERANCE)
     assert found[0].abs().max() > 1e-4
 
@@ -132,9 +138,9 @@ def test_the_published_gradient_is_that_of_the_last_step_alone(device):
     ours = model.rows(x, propagation)
     parameters = [model.first.weight, model.last.weight]
     torch.testing.assert_close(ours, update(h), **TOLERANCE)
-    got = torch.autograd.grad(ours[2].sum(), parameters)
-    one_step = torch.autograd.grad(update(h.detach())[2].sum(), parameters)
-    all_steps = torch.autograd.grad(update(h)[2].sum(), parameters)
+    got = torch.autograd.grad(ours[LISTENER].sum(), parameters)
+    one_step = torch.autograd.grad(update(h.detach())[LISTENER].sum(), parameters)
+    all_steps = torch.autograd.grad(update(h)[LISTENER].sum(), parameters)
     for mine, last, every in zip(got, one_step, all_steps, strict=True):
         torch.testing.assert_close(mine, last, **TOLERANCE)
         assert (mine - every).norm() > 0.05 * every.norm()
@@ -269,19 +275,7 @@ def test_runs_can_be_mapped_over(variant, device):
     models = [make_model(device, variant=variant) for _ in range(3)]
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
-    parameters, buffers = stack_module_state(models)
-
-    def one(parameters, buffers):
-        return functional_call(models[0], (parameters, buffers), (x, edge_index))
-
-    together = vmap(one)(parameters, buffers)
-    gradients = torch.autograd.grad(together[:, 2].pow(2).sum(), list(parameters.values()))
-    for index, model in enumerate(models):
-        alone = model(x, edge_index)
-        torch.testing.assert_close(together[index], alone, **TOLERANCE)
-        own = torch.autograd.grad(alone[2].pow(2).sum(), list(model.parameters()))
-        for got, known in zip(gradients, own, strict=True):
-            torch.testing.assert_close(got[index], known, **TOLERANCE)
+    assert_runs_are_each_alone(models, x, edge_index, **TOLERANCE)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
 import copy
+import json
+import math
 
 import pytest
 import torch
@@ -126,3 +128,10 @@ def test_failures_that_were_read_before_are_counted():
     ours = Certificates()
     assert ours.record_all([SolveLog(one.records(), ())])  # the plain way has told already
     assert (ours.forward.solves, ours.forward.failures) == (2, 1)
+
+
+def test_a_bound_that_is_not_proven_is_none_in_a_file():
+    certificate = Certificate(solves=1, error_bound=math.inf, relative_error_bound=math.inf)
+    data = certificate.to_dict()
+    assert (data["error_bound"], data["relative_error_bound"]) == (None, None)
+    assert Certificate.from_dict(json.loads(json.dumps(data))) == certificate

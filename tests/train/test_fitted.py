@@ -70,7 +70,7 @@ def test_graph_predictions_are_those_that_were_measured(graphs):
 @pytest.mark.parametrize("kind", ["nodes", "graphs"])
 def test_probabilities_and_attention_add_up_to_one(kind, request):
     fitted = request.getfixturevalue(kind)
-    probability, attention = fitted.explain(fitted.data)
+    chosen, probability, attention = fitted.explain(fitted.data)
     assert probability.size(1) == len(fitted.classes)
     assert attention.size(1) == len(fitted.config.model.scales)
     assert probability.size(0) == attention.size(0) == (40 if kind == "nodes" else 20)
@@ -79,6 +79,20 @@ def test_probabilities_and_attention_add_up_to_one(kind, request):
         torch.testing.assert_close(rows.sum(1), torch.ones(rows.size(0)))
     assert torch.equal(fitted.predict_proba(), probability)
     assert torch.equal(fitted.predict(), probability.argmax(1))
+    assert torch.equal(chosen.long().argmax(1), fitted.predict())
+    assert torch.equal(chosen.sum(1), torch.ones(chosen.size(0), dtype=torch.long))
+
+
+def test_scores_decide_where_probabilities_are_equal(nodes, monkeypatch):
+    def model(*inputs):
+        logits = torch.zeros(40, len(nodes.classes), dtype=torch.float64)
+        logits[:, 1] = 1e-30
+        return logits
+
+    model.parameters = lambda: iter([torch.zeros(1)])
+    monkeypatch.setattr(type(nodes), "model", lambda self, run=None: model)
+    assert nodes.predict_proba().unique().numel() == 1
+    assert nodes.predict().tolist() == [1] * 40
 
 
 def test_several_labels_have_probabilities_of_their_own(several):
@@ -98,7 +112,7 @@ def test_attention_of_a_graph_is_the_mean_over_its_nodes(graphs):
     task = graph_task()
     with torch.no_grad():
         wanted = [model(g.x, g.edge_index, return_attention=True)[1].mean(0) for g in task.graphs]
-    _, found = graphs.explain(task.graphs)
+    found = graphs.explain(task.graphs).attention
     torch.testing.assert_close(found, torch.stack(wanted), rtol=1e-4, atol=1e-5)
 
 
@@ -164,7 +178,7 @@ def test_a_saved_model_is_the_same_to_the_last_bit(kind, request, tmp_path):
             assert getattr(again, name) == getattr(fitted, name)
         assert (again.runs, again.val, again.schema) == (fitted.runs, fitted.val, fitted.schema)
         assert again.report is None
-        assert torch.equal(again.explain(fitted.data)[0], fitted.predict_proba())
+        assert torch.equal(again.explain(fitted.data).probability, fitted.predict_proba())
     with pytest.raises(ArgumentError, match="'data' must be given to a model"):
         again.predict()
 
@@ -175,7 +189,7 @@ def test_double_precision_comes_back(tmp_path):
     fitted.save(tmp_path / "model.pt")
     again = Fitted.load(tmp_path)
     assert_same_bits(again.weights[0], fitted.weights[0])
-    assert torch.equal(again.explain(fitted.data)[0], fitted.predict_proba())
+    assert torch.equal(again.explain(fitted.data).probability, fitted.predict_proba())
 
 
 def written(fitted: Fitted, path, **changes):

@@ -33,6 +33,7 @@ def option(
     choices: Sequence[str] = (),
     unset: str | None = None,
     text: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Return a type as tyro takes it: a value, several, or either of these and none.
 
@@ -43,9 +44,10 @@ def option(
         unset: what is done if the option is left out, where its default says too little; empty
             if its text says so.
         text: the line of help; by default the docstring of the field.
+        name: what it is called, if not as the field.
     """
     says = f"(default: {unset})" if unset else unset
-    about = arg(help=text, help_behavior_hint=says)
+    about = arg(help=text, help_behavior_hint=says, name=name)
     if hint is bool:
         return Annotated[bool, arg(help=text, help_behavior_hint=_yes_or_no)]
     return Annotated[hint, _spec(hint, shown or "|".join(choices), named=unset is None), about]

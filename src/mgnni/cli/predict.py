@@ -79,18 +79,19 @@ class Predict:
         check_target(self.output, self.overwrite)
         fitted = Fitted.load(self.model)
         graphs, ids, notes = self._graphs(fitted, options)
-        probability, attention = fitted.explain(graphs, self.run_number)
+        found = fitted.explain(graphs, self.run_number)
         write_predictions(
             self.output,
             ids,
             fitted.classes,
-            probability,
-            attention,
+            found.chosen,
+            found.probability,
+            found.attention,
             getattr(fitted.config.model, "scales", ()),
             multilabel=fitted.multilabel,
             overwrite=self.overwrite,
         )
-        show_predictions(self._summary(fitted, probability, notes), as_json=self.json)
+        show_predictions(self._summary(fitted, found.chosen, notes), as_json=self.json)
 
     def _graphs(self, fitted: Any, options: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
         """Return graphs, the ids of their rows, and what to note."""
@@ -119,24 +120,17 @@ class Predict:
                 f"one a {level}); give data like those it was trained on"
             )
 
-    def _summary(self, fitted: Any, probability: Any, notes: tuple[str, ...]) -> dict[str, Any]:
+    def _summary(self, fitted: Any, chosen: Any, notes: tuple[str, ...]) -> dict[str, Any]:
         run = fitted.runs[fitted.best if self.run_number is None else self.run_number]
-        chosen = (probability >= 0.5) if fitted.multilabel else _one_hot(probability)
         return {
             "command": "predict",
             "model": str(self.model),
             "graph": self.graph,
             "output": str(self.output),
-            "rows": probability.size(0),
+            "rows": chosen.size(0),
             "split": run.split,
             "seed": run.seed,
             "best_of": len(fitted.runs) if self.run_number is None else 1,
             "predicted": dict(zip(fitted.classes, chosen.sum(0).tolist(), strict=True)),
             "notes": list(notes),
         }
-
-
-def _one_hot(probability: Any) -> Any:
-    """Mark the likeliest class of each row."""
-    best = probability.argmax(1, keepdim=True)
-    return probability.new_zeros(probability.shape).scatter_(1, best, 1).bool()

@@ -37,14 +37,14 @@ class Train:
     mgnni train texas --model gcn --help those of another model.
 
     Example: mgnni train texas --scales 1 2 4 --seeds 0 1 2
-    Example: mgnni train chameleon --model gcnii
+    Example: mgnni train chameleon --model gcnii --num-layers 8
     Example: mgnni train my-graph/ --label topic --output runs/topics
     Example: mgnni train my-graph/ --label topic --output runs/topics --resume
     """
 
     data: options.Data
     """Benchmark, folder or file."""
-    model: options.Architecture = MGNNI
+    architecture: options.Architecture = MGNNI
     """Which model; mgnni models lists them. Its options are shown with it."""
     output: options.Output = None
     """Folder for model, log and report; nothing that is there is overwritten."""
@@ -77,7 +77,7 @@ class Train:
     debug: Flag = False
     """Show the traceback of an error."""
     training: options.Training = field(default_factory=lambda: options.TrainingOptions())
-    network: options.Model = field(default_factory=lambda: options.ModelOptions())
+    model: options.Model = field(default_factory=lambda: options.ModelOptions())
     file: options.File = field(default_factory=lambda: options.FileOptions())
     given: options.Names = frozenset()
 
@@ -99,10 +99,10 @@ class Train:
         config = preset_for(benchmark_named(data) or "", level, preset, model)
         return cls(
             data=tyro.MISSING,  # has no default
-            model=model,
+            architecture=model,
             preset=preset,
             training=options.TrainingOptions(**_training(config)),
-            network=options.group_of(cls)(**vars(config.model)),
+            model=options.group_of(cls)(**vars(config.model)),
             given=options.given(args),
         )
 
@@ -133,8 +133,8 @@ class Train:
             num_splits=self.num_splits,
         )
         task = source.task
-        said = options.chosen((self.training, self.network), self.given)
-        preset = preset_for(source.preset, task.level, self.preset, self.model)
+        said = options.chosen((self.training, self.model), self.given)
+        preset = preset_for(source.preset, task.level, self.preset, self.architecture)
         config = changed(preset, said)
         if getattr(config.model, "head", None) == "graph" and task.level != "graph":
             raise UsageError(
@@ -146,8 +146,8 @@ class Train:
         )
         job = Job(source, plan, self.device, self.deterministic, self.checkpoint_every)
         job.check()
-        name = task.name if self.model == MGNNI else f"{task.name}-{self.model}"
-        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", name)
+        other = "" if self.architecture == MGNNI else f"-{self.architecture}"
+        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
         try:
             with folder_for(output, self.checkpoint_every), follow_training(plan) as heard:
                 fitted = job.run(output, self.resume, heard)

@@ -36,6 +36,8 @@ CHOICES: dict[str, Sequence[str]] = {
     "memory": ("fast", "low"),
 }
 
+NONLINEAR = ("anderson", "picard")  # solvers of any map
+
 
 def _one_of(names: Sequence[str]) -> str:
     return f"the one called {', '.join(names[:-1])} or {names[-1]}"
@@ -92,7 +94,7 @@ if TYPE_CHECKING:
     Names = frozenset[str]
 else:
     Data = Annotated[Positional[str], arg(metavar="DATA")]
-    Architecture = option(str)
+    Architecture = option(str, name="model")
     Splits = option(tuple[str, ...], shown="INT ...|all")
     Pairs = option(tuple[str, ...], shown="NAME=VALUE ...", unset="those of the benchmark")
     Seeds, Count, Seconds = option(tuple[int, ...]), option(int), option(float)
@@ -121,14 +123,18 @@ SPOKEN: dict[str, str] = {
 
 def _own(name: str) -> type[Any]:
     """The options of a model as a group."""
-    return options_of(options_class(name), f"The model: {find_model(name).title}.", choices=CHOICES)
+    own = options_class(name)
+    choices = {one: CHOICES[one] for one in ("normalization", "flow", "head", "memory")}
+    if any(one.default in NONLINEAR for one in fields(own)):
+        choices["solver"] = NONLINEAR
+    return options_of(own, f"The model: {find_model(name).title}.", choices=choices)
 
 
 def with_model(command: type[Any], name: str) -> type[Any]:
     """Return a command with the options of another model in place of MGNNI's."""
     group: Any = _own(name)
-    network = ("network", OmitArgPrefixes[group], field(default_factory=group))  # type: ignore[misc]
-    made: Any = make_dataclass(command.__name__, [network], bases=(command,), frozen=True)
+    options = ("model", OmitArgPrefixes[group], field(default_factory=group))  # type: ignore[misc]
+    made: Any = make_dataclass(command.__name__, [options], bases=(command,), frozen=True)
     made.__doc__ = command.__doc__
     made.own = group
     return made  # type: ignore[no-any-return]

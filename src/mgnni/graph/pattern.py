@@ -52,7 +52,10 @@ class Pattern:
         """Number of stored entries."""
         return self.col.numel()
 
+    # What is made at its first use must serve training too, so none of it in inference mode.
+
     @cached_property
+    @torch.inference_mode(False)
     def row(self) -> Tensor:
         """The row of each non-zero, shape ``(nnz,)``, 64-bit."""
         count = self.crow.diff().long()
@@ -64,18 +67,20 @@ class Pattern:
         return int(self.crow.diff().max()) if self.num_nodes else 0
 
     @cached_property
+    @torch.inference_mode(False)
     def lengths(self) -> Tensor:
         """Number of non-zeros of each row, on the CPU."""
         return self.crow.diff().cpu()
 
     @cached_property
+    @torch.inference_mode(False)
     def rows(self) -> Rows:
         """The rows, shared out to the processors of the accelerator that they are on."""
         device = self.crow.device
-        with torch.inference_mode(False):
-            return share_out(self.lengths, processors(device), device)
+        return share_out(self.lengths, processors(device), device)
 
     @cached_property
+    @torch.inference_mode(False)
     def transposed(self) -> tuple[Pattern, Tensor]:
         """The pattern of the transpose, and the order that carries values over to it."""
         col = self.col.long()

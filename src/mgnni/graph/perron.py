@@ -6,12 +6,10 @@ For any :math:`v > 0`, :math:`\rho(|P|) \le \max_i (|P| v)_i / v_i` (Collatz and
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
+from mgnni.graph.derived import derived
 from mgnni.graph.normalize import Bound, NodeNorm
 from mgnni.graph.propagation import Propagation
 
@@ -21,9 +19,8 @@ GAIN = 1e-4  # relative; less is not worth more steps
 FLOORS = (0.1, 1e-2, 1e-3, 1e-4, 1e-6)  # of the vector over its largest entry
 ROUNDING = 1e-6  # relative; that of the entries included
 
-_bounds: Any = WeakIdKeyDictionary()  # Propagation -> Bound
 
-
+@derived
 def perron_bound(propagation: Propagation) -> Bound:
     r"""Return a bound on :math:`\rho(|P|)`, computed once.
 
@@ -32,20 +29,12 @@ def perron_bound(propagation: Propagation) -> Bound:
     """
     if propagation.normalization != "none" or propagation.norm_bound == 0:
         return propagation.bound
-    if propagation not in _bounds:
-        with torch.inference_mode(False), torch.no_grad():
-            _bounds[propagation] = _found(propagation)
-    bound: Bound = _bounds[propagation]
-    return bound
-
-
-def _found(propagation: Propagation) -> Bound:
     value, vector = _power_iteration(propagation)
     if value >= propagation.norm_bound:
         return propagation.bound
     if propagation.symmetric:  # then the spectral radius of |P| is its 2-norm, and bounds that of P
         norm = NodeNorm("frobenius")
-        return Bound(value, norm, "Collatz and Wielandt's bound on ||P||_2 = rho(|P|)")
+        return Bound(value, norm, "Collatz and Wielandt's bound on ||P||_2 <= rho(|P|)")
     return Bound(value, NodeNorm("max", vector), "Collatz and Wielandt's bound on rho(|P|)")
 
 

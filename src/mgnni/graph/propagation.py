@@ -217,8 +217,7 @@ class Propagation:
         if original is not None:
             return original
         if self._adjoint is None:
-            with torch.inference_mode(False):
-                pattern, order = self.pattern.transposed
+            pattern, order = self.pattern.transposed
             with torch.inference_mode(False), torch.enable_grad():  # for every later use
                 values = self.values[order]
             self._adjoint = self._like(

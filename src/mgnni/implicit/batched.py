@@ -7,6 +7,8 @@ Vectorised Jacobians (``torch.autograd.functional.jacobian(vectorize=True)``, an
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -39,6 +41,18 @@ def unbatch(x: Tensor, level: int) -> Tensor:
     """Return the plain tensor with the batch in front."""
     plain: Tensor = torch._remove_batch_dim(x, level, 1, 0)
     return plain
+
+
+def for_each_cotangent(
+    gradients: Callable[[Tensor], tuple[Tensor | None, ...]], grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients, also for a batch of cotangents from a vectorised Jacobian."""
+    level = batched_level(grad)
+    if level is None:
+        return gradients(grad)
+    found = [for_each_cotangent(gradients, one) for one in unbatch(grad, level)]
+    stacks = [None if one[0] is None else torch.stack(one) for one in zip(*found, strict=True)]
+    return tuple(None if stack is None else rebatch(stack, level) for stack in stacks)
 
 
 def rebatch(x: Tensor, level: int) -> Tensor:

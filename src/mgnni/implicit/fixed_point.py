@@ -14,28 +14,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import vjp, vmap
 
-from mgnni.errors import (
-    ArgumentError,
-    ConvergenceError,
-    ConvergenceWarning,
-    NotContractiveError,
-    check_choice,
-)
+from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
 from mgnni.graph.normalize import NodeNorm
-from mgnni.implicit.batched import batched_level, folded, rebatch, unbatch
+from mgnni.implicit.batched import folded, for_each_cotangent
 from mgnni.implicit.check import check_options
+from mgnni.implicit.check_map import check_contraction, check_map, check_states
 from mgnni.implicit.linear import ON_FAILURE
 from mgnni.implicit.log import SolveLog
 from mgnni.solve.certify import graph_magnitude, spread
 from mgnni.solve.fixed_point import SOLVERS, FixedPoint, Map, StateNorm
-from mgnni.solve.result import SolveResult, SolveStats
-from mgnni.solve.solve import _full_precision
+from mgnni.solve.result import SolveResult, SolveStats, Status
+from mgnni.solve.solve import full_precision
 
 NORMS = ("frobenius", "max")
 
@@ -84,7 +80,7 @@ class _Request:
 
     def run(self, z0: Tensor, unit: Tensor | None, params: Sequence[Tensor]) -> Tensor:
         """Solve, record, and raise or warn on failure."""
-        with torch.autocast(z0.device.type, enabled=False), _full_precision(z0.device):
+        with torch.autocast(z0.device.type, enabled=False), full_precision(z0.device):
             z, stats = self.problem.solve(self.at(*params), z0, unit)
         if self.order == 0:
             self.log._forward = (*self.log.forward, *stats)
@@ -92,10 +88,15 @@ class _Request:
             self.log._backward = (*self.log.backward, *stats)
         for one in stats:
             if not one.converged:
-                self._fail(one)
+                self._fail(one, z0)
         return z.clone() if z is z0 else z  # autograd refuses an input for an output
 
-    def _fail(self, stats: SolveStats) -> None:
+    def _fail(self, stats: SolveStats, z0: Tensor) -> None:
+        if stats.status is Status.NOT_FINITE and self.order and not bool(z0.isfinite().all()):
+            raise ArgumentError(
+                "the gradient that reached the fixed point must be finite (got nan or inf in it); "
+                "check the features and the loss with torch.isfinite"
+            )
         message = f"{'adjoint' if self.order else 'fixed point'} equation: {stats.failure()}"
         if self.on_failure == "raise":
             raise ConvergenceError(message)
@@ -118,7 +119,7 @@ class _FixedPoint(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         with torch.autocast(grad.device.type, enabled=False):
-            return None, None, None, *_gradients_of_all(ctx, grad)
+            return None, None, None, *for_each_cotangent(partial(_gradients, ctx), grad)
 
     @staticmethod
     def vmap(
@@ -138,26 +139,19 @@ class _FixedPoint(torch.autograd.Function):
         return z.unflatten(0, (size, z.size(0) // size)), 0
 
 
-def _gradients_of_all(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """As :func:`_gradients`, also for a batch of cotangents from a vectorised Jacobian."""
-    level = batched_level(grad)
-    if level is None:
-        return _gradients(ctx, grad)
-    found = [_gradients_of_all(ctx, one) for one in unbatch(grad, level)]
-    stacks = [None if one[0] is None else torch.stack(one) for one in zip(*found, strict=True)]
-    return tuple(None if stack is None else rebatch(stack, level) for stack in stacks)
-
-
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """Solve the adjoint equation and return the gradients of the parameters."""
     z, *params = ctx.saved_tensors
     request: _Request = ctx.request
     # The adjoint equation being linear, the unit is free, and tiny cotangents keep their digits.
     unit = _units(request.problem, grad)
-    factor = spread(request.problem, unit)  # type: ignore[arg-type]
+    factor = spread(request.problem, unit)
     grad = grad / factor
+    adjoint = request.adjoint()
+    if torch.is_grad_enabled():  # second derivatives are wanted, and may need what no map was given
+        check_map(lambda u, *params: adjoint.at(*params)(u), grad, (z, grad, *params))
     u = _FixedPoint.apply(  # type: ignore[no-untyped-call]
-        request.adjoint(), grad.detach(), unit, z, grad, *params
+        adjoint, grad.detach(), unit, z, grad, *params
     )
     wanted = [index for index, needs in enumerate(ctx.needs_input_grad[3:]) if needs]
 
@@ -172,7 +166,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 def _units(problem: FixedPoint, grad: Tensor) -> Tensor:
     """Powers of two near the largest entry of each graph, or ones; shape ``(num_graphs,)``."""
-    size = graph_magnitude(problem, grad.detach())  # type: ignore[arg-type]
+    size = graph_magnitude(problem, grad.detach())
     usable = (size > 0) & size.isfinite()
     return torch.where(usable, size.log2().floor(), 0.0).exp2()
 
@@ -227,9 +221,9 @@ def implicit_fixed_point(
     check_choice("on_failure", on_failure, ON_FAILURE)
     if isinstance(norm, str):
         check_choice("norm", norm, NORMS)
-    _check_contraction(contraction)
-    _check_states(z0, batch)
-    _check_map(map, z0, params)
+    check_contraction(contraction)
+    check_states(z0, batch)
+    check_map(map, z0, params)
     log = SolveLog() if log is None else log
     problem = FixedPoint(StateNorm.of(norm), contraction, solver, tol, max_iter, batch, num_graphs)
     request = _Request(lambda *params: lambda z: map(z, *params), problem, on_failure, log)
@@ -239,57 +233,3 @@ def implicit_fixed_point(
     stats = max(log.forward[before:], key=lambda record: record.relative_residual)
     kept = {field.name: getattr(stats, field.name) for field in fields(SolveStats)}
     return SolveResult(value=value, **kept)
-
-
-def _check_contraction(contraction: float | None) -> None:
-    if contraction is None:
-        return
-    if not isinstance(contraction, (int, float)) or not contraction >= 0:
-        raise ArgumentError(
-            f"'contraction' must be a number in [0, 1), or None if none is known (got "
-            f"{contraction!r})"
-        )
-    if contraction >= 1:
-        raise NotContractiveError(
-            f"'contraction' must be below 1 (got {contraction}); leave it out if the map is not "
-            "known to contract, and nothing is certified"
-        )
-
-
-def _check_states(z0: Tensor, batch: Tensor | None) -> None:
-    if (
-        not isinstance(z0, Tensor)
-        or z0.dim() != 2
-        or z0.dtype
-        not in (
-            torch.float32,
-            torch.float64,
-        )
-    ):
-        got = f"{z0.dtype}, {tuple(z0.shape)}" if isinstance(z0, Tensor) else type(z0).__name__
-        raise ArgumentError(
-            "'z0' must be of float32 or float64 and of shape (num_nodes, channels) (got "
-            f"{got}); torch.zeros will do"
-        )
-    if batch is not None and batch.shape != z0.shape[:1]:
-        raise ArgumentError(
-            f"'batch' must have one number for each of the {z0.size(0)} nodes (got shape "
-            f"{tuple(batch.shape)})"
-        )
-
-
-def _check_map(map: Callable[..., Tensor], z0: Tensor, params: Sequence[Tensor]) -> None:
-    """Evaluate the map once, apart from autograd: what requires grad then came another way."""
-    with torch.autocast(z0.device.type, enabled=False):
-        fixed = [param.detach() for param in params]
-        image = map(z0.detach(), *fixed)
-    if not isinstance(image, Tensor) or image.shape != z0.shape or image.dtype is not z0.dtype:
-        got = f"{image.dtype}, {tuple(image.shape)}" if isinstance(image, Tensor) else type(image)
-        raise ArgumentError(
-            f"'map' must return a tensor like z0, {z0.dtype}, {tuple(z0.shape)} (got {got})"
-        )
-    if image.requires_grad and torch.is_grad_enabled():
-        raise ArgumentError(
-            "'map' must not use tensors that require grad but those of 'params' (got one), as no "
-            "gradient would reach them; add them to params, or detach them"
-        )

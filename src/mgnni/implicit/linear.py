@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from torch import Tensor
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
 from mgnni.graph.product import check_one_operator
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.batched import batched_level, folded, rebatch, unbatch
+from mgnni.implicit.batched import folded, for_each_cotangent
 from mgnni.implicit.check import (
     check_finite_weight,
     check_gamma,
@@ -167,7 +168,7 @@ class _Equilibrium(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         with torch.autocast(grad.device.type, enabled=False):
-            return _gradients_of_all(ctx, grad)
+            return for_each_cotangent(partial(_gradients, ctx), grad)
 
     @staticmethod
     def vmap(
@@ -180,16 +181,6 @@ class _Equilibrium(torch.autograd.Function):
         stacks = [folded(weight, in_dims[1], size), folded(bias, in_dims[2], size)]
         z = _Equilibrium.apply(values, *stacks, request.repeated(size))  # type: ignore[no-untyped-call]
         return z.unflatten(0, (size, -1)), 0
-
-
-def _gradients_of_all(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """As :func:`_gradients`, also for a batch of cotangents from a vectorised Jacobian."""
-    level = batched_level(grad)
-    if level is None:
-        return _gradients(ctx, grad)
-    found = [_gradients_of_all(ctx, one) for one in unbatch(grad, level)]
-    stacks = [None if one[0] is None else torch.stack(one) for one in zip(*found, strict=True)]
-    return tuple(None if stack is None else rebatch(stack, level) for stack in stacks)
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

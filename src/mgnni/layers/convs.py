@@ -13,14 +13,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 from torch_geometric import nn as pyg
 
 from mgnni.errors import ArgumentError, check_choice
+from mgnni.graph.degrees import row_sums
 from mgnni.graph.propagation import Propagation
 
 AGGREGATIONS = ("mean", "sum", "max")
-_totals: Any = WeakIdKeyDictionary()  # Propagation -> sums of its rows, shape: (num_nodes, 1)
 
 
 def propagated(propagation: Propagation, x: Tensor, power: int = 1) -> Tensor:
@@ -95,6 +94,12 @@ class GCN2Conv(pyg.GCN2Conv):  # type: ignore[misc]
         super().__init__(channels, _share("alpha", alpha), theta, layer, **options)
 
 
+class GINConv(pyg.GINConv):  # type: ignore[misc]
+    """:class:`torch_geometric.nn.GINConv`; the operator must be neither normalised nor looped."""
+
+    propagate = _gather
+
+
 class MixHopConv(pyg.MixHopConv):  # type: ignore[misc]
     """:class:`torch_geometric.nn.MixHopConv`.
 
@@ -132,7 +137,10 @@ class SAGEConv(pyg.SAGEConv):  # type: ignore[misc]
         if self.aggr == "max":
             return _largest(edge_index, x[0])
         summed = propagated(edge_index, x[0])
-        return summed if self.aggr == "sum" else summed / _total(edge_index).to(summed.dtype)
+        if self.aggr == "sum":
+            return summed
+        total = row_sums(edge_index)
+        return summed / torch.where(total == 0, 1.0, total).to(summed.dtype)
 
 
 def check_powers(powers: Sequence[int]) -> tuple[int, ...]:
@@ -154,20 +162,6 @@ def _share(name: str, value: float) -> float:
     if not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ArgumentError(f"'{name}' must lie in [0, 1] (got {value!r})")
     return float(value)
-
-
-def _total(propagation: Propagation) -> Tensor:
-    """What a mean divides by: the sum of each row, one where that is zero; found once."""
-    kept: Tensor | None = _totals.get(propagation)
-    if kept is not None:
-        return kept
-    with torch.inference_mode(False):
-        ones = propagation.values.new_ones(propagation.num_nodes, 1)
-        total = propagation.apply(ones)
-        total = torch.where(total == 0, ones, total)
-    if not propagation.values.requires_grad:  # else it belongs to one pass
-        _totals[propagation] = total
-    return total
 
 
 def _largest(propagation: Propagation, x: Tensor) -> Tensor:

@@ -61,12 +61,6 @@ class Eigenbasis:
         return torch.cat(rows)[self.place] if rows else y
 
 
-@derived
-def _bases(propagation: Propagation) -> dict[int, Eigenbasis]:
-    """Bases of leading vectors by their number, as they are asked for."""
-    return {}
-
-
 def _check_fixed(propagation: Propagation) -> None:
     if propagation.values.requires_grad:
         raise ArgumentError(
@@ -90,13 +84,10 @@ def leading_eigenbasis(propagation: Propagation, count: int) -> Eigenbasis:
             "directed graph); make it undirected, or use variant='iterative'"
         )
     _check_fixed(propagation)
-    bases = _bases(propagation)
-    if count not in bases:
-        with torch.inference_mode(False), torch.no_grad():  # what is kept serves training too
-            bases[count] = _leading(propagation, count)
-    return bases[count]
+    return _leading(propagation, count)
 
 
+@derived
 def _leading(propagation: Propagation, count: int) -> Eigenbasis:
     n = propagation.num_nodes
     if propagation.batch is None and n > DENSE and count < n // 4:

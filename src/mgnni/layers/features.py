@@ -41,18 +41,23 @@ class Features:
         """Number of rows."""
         return self.crow.numel() - 1
 
+    # What is made at its first use must serve training too, so none of it in inference mode.
+
     @cached_property
+    @torch.inference_mode(False)
     def row(self) -> Tensor:
         """The row of each entry."""
         rows = torch.arange(self.num_rows, device=self.crow.device)
         return rows.repeat_interleave(self.crow.diff())
 
     @cached_property
+    @torch.inference_mode(False)
     def place(self) -> Tensor:
         """Where each entry stands in the dense matrix, row after row; 32 bits, wrapping around."""
         return (self.row * self.num_columns + self.col).to(torch.int32)
 
     @cached_property
+    @torch.inference_mode(False)
     def transposed(self) -> tuple[Features, Tensor]:
         """The transpose, and the order that carries values over to it."""
         order = torch.argsort(self.col, stable=True)

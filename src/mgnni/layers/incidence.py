@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError
-from mgnni.graph.derived import derived
+from mgnni.graph.derived import derived_with_gradients
 from mgnni.graph.propagation import Propagation
 
 
@@ -51,16 +51,9 @@ class Incidence:
         return zero.index_add(0, self.target, y).index_add(0, self.source, -y)
 
 
+@derived_with_gradients
 def incidence(propagation: Propagation) -> Incidence:
-    """Return the incidence matrix of the graph of an operator, whose entries are the weights.
-
-    It is found once for an operator, unless its weights require grad and so belong to one pass.
-    """
-    found = _incidence if propagation.values.requires_grad else _kept_incidence
-    return found(propagation)
-
-
-def _incidence(propagation: Propagation) -> Incidence:
+    """Return the incidence matrix of the graph of an operator, whose entries are the weights."""
     pattern, weight = propagation.pattern, propagation.values
     target, source = pattern.row, pattern.col.long()
     if bool((weight < 0).any()):
@@ -77,6 +70,3 @@ def _incidence(propagation: Propagation) -> Incidence:
     root = weight[kept].sqrt().unsqueeze(1)
     copies = 2 if one_way else 1
     return Incidence(target[kept], source[kept], root, scale.unsqueeze(1), copies)
-
-
-_kept_incidence = derived(_incidence)

@@ -11,14 +11,15 @@ class Readout(nn.Module):
     """``linear, ReLU, dropout, linear``: what baselines end with where whole graphs are classified.
 
     Args:
-        channels: width of the sum.
+        in_channels: width of the sum.
+        channels: width of the hidden layer.
         out_channels: classes.
         dropout: probability.
     """
 
-    def __init__(self, channels: int, out_channels: int, dropout: float) -> None:
+    def __init__(self, in_channels: int, channels: int, out_channels: int, dropout: float) -> None:
         super().__init__()
-        self.first = nn.Linear(channels, channels)
+        self.first = nn.Linear(in_channels, channels)
         self.dropout = Dropout(dropout)
         self.last = nn.Linear(channels, out_channels)
 

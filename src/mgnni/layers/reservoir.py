@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, NotContractiveError
+from mgnni.graph.degrees import largest_degrees
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.steady_state import SteadyState
 
@@ -26,22 +27,6 @@ def random_weight(rows: int, columns: int, norm: float, connections: int | None 
     wide = weight.double()
     size: Tensor = torch.linalg.matrix_norm(wide, 2)
     return (wide * (norm / size)).to(weight.dtype)
-
-
-def largest_degrees(propagation: Propagation) -> Tensor:
-    r"""Return a bound on the norm of the operator in each graph, shape ``(num_graphs,)``.
-
-    It is the root of the largest row sum times the largest column sum, so in an undirected graph
-    the largest degree.
-    """
-    pattern, size = propagation.pattern, propagation.values.detach().double().abs()
-    graph = propagation.graph_of_node()
-    largest = []
-    for index in (pattern.row, pattern.col.long()):
-        degree = size.new_zeros(propagation.num_nodes).index_add(0, index, size)
-        empty = size.new_zeros(propagation.num_graphs)
-        largest.append(empty.scatter_reduce(0, graph, degree, "amax"))
-    return (largest[0] * largest[1]).sqrt()
 
 
 class Reservoir(nn.Module):
@@ -116,9 +101,7 @@ class Reservoir(nn.Module):
     def degree(self, propagation: Propagation) -> Tensor:
         """Return :math:`k`, for each node that of its graph, shape ``(num_nodes, 1)``."""
         degrees = largest_degrees(propagation)
-        if self.max_degree is None:
-            degrees = torch.where(degrees > 0, degrees, 1.0)  # without edges there is no sum
-        else:
+        if self.max_degree is not None:
             found = float(degrees.max()) if degrees.numel() else 0.0
             if found > self.max_degree * (1 + 1e-9):
                 raise NotContractiveError(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mgnni.graph.pattern import Pattern
+from mgnni.implicit.batched import folded
 
 
 def weighted_sum(weight: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
@@ -28,14 +29,9 @@ def weighted_sum(weight: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
     return total.transpose(0, 1).to(x.dtype).contiguous()
 
 
-def _merged(info: Any, dims: tuple[Any, ...], tensors: tuple[Tensor, ...]) -> list[Tensor]:
+def _folded(info: Any, dims: tuple[Any, ...], tensors: tuple[Tensor, ...]) -> list[Tensor]:
     """Make one dimension of that of ``vmap`` and that of heads."""
-    size = info.batch_size
-    mapped = (
-        t.expand(size, *t.shape) if dim is None else t.movedim(dim, 0)
-        for t, dim in zip(tensors, dims, strict=True)
-    )
-    return [t.flatten(0, 1) for t in mapped]
+    return [folded(t, dim, info.batch_size) for t, dim in zip(tensors, dims, strict=True)]
 
 
 def _split(info: Any, merged: Tensor) -> Tensor:
@@ -72,7 +68,7 @@ class _Sum(torch.autograd.Function):
         info: Any, in_dims: tuple[Any, ...], weight: Tensor, x: Tensor, pattern: Pattern
     ) -> tuple[Tensor, int]:
         """Runs are more heads."""
-        total: Tensor = _Sum.apply(*_merged(info, in_dims[:2], (weight, x)), pattern)  # type: ignore[no-untyped-call]
+        total: Tensor = _Sum.apply(*_folded(info, in_dims[:2], (weight, x)), pattern)  # type: ignore[no-untyped-call]
         return _split(info, total), 0
 
 
@@ -102,6 +98,5 @@ class _Sampled(torch.autograd.Function):
         info: Any, in_dims: tuple[Any, ...], left: Tensor, right: Tensor, pattern: Pattern
     ) -> tuple[Tensor, int]:
         """Runs are more heads."""
-        merged = _merged(info, in_dims[:2], (left, right))
-        value: Tensor = _Sampled.apply(*merged, pattern)  # type: ignore[no-untyped-call]
+        value: Tensor = _Sampled.apply(*_folded(info, in_dims[:2], (left, right)), pattern)  # type: ignore[no-untyped-call]
         return _split(info, value), 0

@@ -8,7 +8,6 @@ from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import APPNP as PageRank
 from mgnni.layers.inputs import MLP
 from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
 
 
 class APPNP(GraphModel):
@@ -59,9 +58,8 @@ class APPNP(GraphModel):
             self_loops=self_loops,
             flow=flow,
         )
-        hidden = (hidden_channels,) * (check_width("num_layers", num_layers) - 1)
-        widths = (in_channels, *hidden, self.row_channels)
-        self.predict = MLP(widths, dropout, activate_last=self.readout is not None)
+        by_graph = self.readout is not None
+        self.predict = MLP(self.widths(num_layers), dropout, activate_last=by_graph)
         self.pagerank = PageRank(K, alpha)
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:

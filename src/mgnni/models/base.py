@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.errors import ArgumentError, ConvergenceError, check_choice
 from mgnni.graph.build import FLOWS
 from mgnni.graph.cache import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
@@ -19,6 +19,7 @@ from mgnni.layers.readout import Readout
 from mgnni.models.check import (
     check_dropout,
     check_features,
+    check_finite,
     check_same_graph,
     check_width,
 )
@@ -115,7 +116,8 @@ class GraphModel(OnGraphs, ABC):
     """A model of rows for nodes; for whole graphs they are summed and read out.
 
     A node has ``self.row_channels`` numbers: its logits, or with ``level="graph"`` its share of
-    what a perceptron turns into the logits of its graph.
+    what a perceptron turns into the logits of its graph. A model that has ``own_readout`` sets
+    ``row_channels`` and ``readout``, for nodes as for graphs, itself.
 
     Args:
         in_channels: features of a node.
@@ -126,6 +128,8 @@ class GraphModel(OnGraphs, ABC):
             ``batch`` is given.
         options: of the graph, see :class:`OnGraphs`.
     """
+
+    own_readout: bool = False
 
     def __init__(
         self,
@@ -140,15 +144,24 @@ class GraphModel(OnGraphs, ABC):
         super().__init__(in_channels, out_channels, level=level, **options)
         self.hidden_channels = check_width("hidden_channels", hidden_channels)
         check_dropout(dropout)
-        whole = level == "graph"
+        whole = level == "graph" and not self.own_readout
         self.row_channels = hidden_channels if whole else out_channels
         self.readout: nn.Module | None = (
-            Readout(hidden_channels, out_channels, dropout) if whole else None
+            Readout(hidden_channels, hidden_channels, out_channels, dropout) if whole else None
         )
+
+    def widths(self, num_layers: int) -> tuple[int, ...]:
+        """Return the channels from features to rows, with hidden layers in between."""
+        hidden = (self.hidden_channels,) * (check_width("num_layers", num_layers) - 1)
+        return (self.in_channels, *hidden, self.row_channels)
 
     @abstractmethod
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return ``(num_nodes, row_channels)``."""
+
+    def pool(self, rows: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+        """Return what is read out of the rows: their sum over each graph, if there is a batch."""
+        return pool(rows, batch, num_graphs)
 
     def forward(
         self,
@@ -167,8 +180,12 @@ class GraphModel(OnGraphs, ABC):
             batch: graph of each node.
         """
         propagation = self.propagation(x, edge_index, edge_weight, batch)
-        rows = self.rows(x, propagation)
-        rows = pool(rows, self.pooled(batch, propagation), propagation.num_graphs)
+        try:
+            rows = self.rows(x, propagation)
+        except (ArgumentError, ConvergenceError):
+            check_finite(x)  # names the feature to blame, if one is
+            raise
+        rows = self.pool(rows, self.pooled(batch, propagation), propagation.num_graphs)
         return rows if self.readout is None else self.readout(rows)
 
 

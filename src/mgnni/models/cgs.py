@@ -67,6 +67,8 @@ class CGS(GraphModel):
             are decoded if a ``batch`` is given.
     """
 
+    own_readout = True  # what is decoded is a state, or a sum of states
+
     def __init__(
         self,
         in_channels: int,
@@ -116,11 +118,8 @@ class CGS(GraphModel):
             for i in range(num_hidden_gn + 1)
         )
         widths = [heads, *check_widths("decoder_widths", decoder_widths), out_channels]
-        # For nodes as for graphs: what is decoded is a state, or a sum of states.
         self.row_channels = heads
-        self.readout = nn.Sequential(  # type: ignore[assignment]
-            Dropout(dropout), MLP(widths, act=activation, norm=None)
-        )
+        self.readout = nn.Sequential(Dropout(dropout), MLP(widths, act=activation, norm=None))
 
     @property
     def solve_log(self) -> SolveLog:

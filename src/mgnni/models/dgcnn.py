@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import GCNConv
-from mgnni.layers.sort_pooling import SortReadout
+from mgnni.layers.sort_pooling import SequenceReadout, SortPooling
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width, check_widths
 
@@ -38,6 +38,7 @@ class DGCNN(GraphModel):
         level: ``"graph"``, or ``"auto"``, which is the same.
     """
 
+    own_readout = True
     shares_graph = False  # PyG's sort pooling indexes by a mask, over which vmap cannot map
 
     def __init__(
@@ -93,10 +94,11 @@ class DGCNN(GraphModel):
             ]
         )
         self.row_channels = sum(widths[1:])
-        self.readout = SortReadout(
+        self.sort = SortPooling(k)
+        self.readout = SequenceReadout(
             self.row_channels,
             out_channels,
-            k=k,
+            length=k,
             conv_channels=(conv_channels[0], conv_channels[1]),
             kernel_size=kernel_size,
             dense_channels=dense_channels,
@@ -111,17 +113,7 @@ class DGCNN(GraphModel):
             states.append(x)
         return torch.cat(states, dim=1)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor | Propagation,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-    ) -> Tensor:
-        """Return the logits, one row a graph; see :class:`GraphModel`."""
-        propagation = self.propagation(x, edge_index, edge_weight, batch)
-        graph = propagation.graph_of_node()
-        logits: Tensor = self.readout(  # type: ignore[misc]
-            self.rows(x, propagation), graph, propagation.num_graphs
-        )
-        return logits
+    def pool(self, rows: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+        """Return the rows that are kept of each graph, in order."""
+        kept: Tensor = self.sort(rows, batch, num_graphs)
+        return kept

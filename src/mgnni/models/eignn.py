@@ -17,7 +17,7 @@ from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.heads import HEADS, LinearHead, ResidualHead
 from mgnni.layers.inputs import MLP
 from mgnni.models.base import GraphModel
-from mgnni.models.check import check_finite, check_width
+from mgnni.models.check import check_width
 
 VARIANTS = ("iterative", "closed", "truncated", "published")
 
@@ -46,7 +46,8 @@ class EIGNN(GraphModel):
         As the released code does. On undirected graphs this is ``closed``. On directed ones it is
         wrong: imaginary parts of eigenvectors :math:`Q` are dropped and :math:`Q^{\top}` is taken
         for :math:`Q^{-1}`, so that :math:`Z` solves no equation over the graph, and its gradient
-        takes :math:`P^{\top}` for :math:`P`. It is there to compare with published numbers.
+        takes :math:`P^{\top}` for :math:`P`; what is recorded of the solve is then of its
+        coordinates. It is there to compare with published numbers.
 
     Args:
         in_channels: features of a node.
@@ -144,11 +145,7 @@ class EIGNN(GraphModel):
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return ``(num_nodes, row_channels)``."""
-        try:
-            z = self.states(x, propagation)
-        except ArgumentError:
-            check_finite(x)
-            raise
+        z = self.states(x, propagation)
         if self.unit_rows:
             z = nn.functional.normalize(z, dim=-1)
         rows: Tensor

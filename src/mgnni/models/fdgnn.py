@@ -46,6 +46,7 @@ class FDGNN(GraphModel):
         max_iter: most steps of a solve; none: as many as are proven to be enough.
     """
 
+    own_readout = True
     shares_graph = False  # runs have reservoirs of their own, whose solves stop at other times
 
     def __init__(

@@ -8,7 +8,6 @@ from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import GCNConv
 from mgnni.layers.stack import Stack
 from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
 
 
 class GCN(GraphModel):
@@ -58,10 +57,13 @@ class GCN(GraphModel):
             self_loops=self_loops,
             flow=flow,
         )
-        hidden = (hidden_channels,) * (check_width("num_layers", num_layers) - 1)
-        widths = (in_channels, *hidden, self.row_channels)
-        by_graph = self.readout is not None
-        self.stack = Stack(GCNConv, widths, dropout, batch_norm, activate_last=by_graph)
+        self.stack = Stack(
+            GCNConv,
+            self.widths(num_layers),
+            dropout,
+            batch_norm,
+            activate_last=self.readout is not None,
+        )
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return what the last convolution makes."""

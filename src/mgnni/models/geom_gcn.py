@@ -9,7 +9,6 @@ from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import propagated
 from mgnni.layers.stack import Stack
 from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
 
 
 class GeometricConv(nn.Module):
@@ -81,8 +80,8 @@ class GeomGCN(GraphModel):
             self_loops=False,
             flow=flow,
         )
-        hidden = (RELATIONS * hidden_channels,) * (check_width("num_layers", num_layers) - 1)
-        widths = (in_channels, *hidden, RELATIONS * self.row_channels)
+        first, *others = self.widths(num_layers)
+        widths = (first, *(RELATIONS * width for width in others))
         self.stack = Stack(GeometricConv, widths, dropout, batch_norm=False, activate_last=False)
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:

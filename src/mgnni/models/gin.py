@@ -8,9 +8,9 @@ from torch_geometric.nn import global_mean_pool
 
 from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.gin_conv import GINConv, perceptron
-from mgnni.layers.heads import pool
+from mgnni.layers.convs import GINConv
 from mgnni.layers.jumping import JumpingReadout
+from mgnni.layers.norm import BatchNorm
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width
 
@@ -37,6 +37,8 @@ class GIN(GraphModel):
         dropout: probability, of the scores of each layer.
         level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
     """
+
+    own_readout = True
 
     def __init__(
         self,
@@ -79,17 +81,21 @@ class GIN(GraphModel):
             states.append(conv(states[-1], propagation))
         return torch.cat(states, dim=1)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor | Propagation,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-    ) -> Tensor:
-        """Return the logits, one row a node or a graph; see :class:`GraphModel`."""
-        propagation = self.propagation(x, edge_index, edge_weight, batch)
-        graph = self.pooled(batch, propagation)
-        gather = pool if self.pooling == "sum" or graph is None else global_mean_pool
-        rows = gather(self.rows(x, propagation), graph, propagation.num_graphs)
-        logits: Tensor = self.readout(rows)  # type: ignore[misc]
-        return logits
+    def pool(self, rows: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+        """Return the sum or the mean over each graph, if there is a batch."""
+        if self.pooling == "sum" or batch is None:
+            return super().pool(rows, batch, num_graphs)
+        mean: Tensor = global_mean_pool(rows, batch, num_graphs)
+        return mean
+
+
+def perceptron(in_channels: int, channels: int) -> nn.Sequential:
+    """Return ``linear, batch norm, ReLU`` twice."""
+    return nn.Sequential(
+        nn.Linear(in_channels, channels),
+        BatchNorm(channels),
+        nn.ReLU(),
+        nn.Linear(channels, channels),
+        BatchNorm(channels),
+        nn.ReLU(),
+    )

@@ -5,16 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ConvergenceError, check_choice
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.check import check_options
-from mgnni.implicit.fixed_point import implicit_fixed_point
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.incidence import incidence
+from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
-from mgnni.models.check import check_dropout, check_finite
-from mgnni.solve.fixed_point import SOLVERS
+from mgnni.models.check import check_dropout
 
 
 class GIND(GraphModel):
@@ -78,9 +75,8 @@ class GIND(GraphModel):
             self_loops=self_loops,
         )
         check_dropout(state_dropout)
-        check_choice("solver", solver, SOLVERS)
-        check_options(tol, None)
-        self.rescale, self.solver, self.tol = rescale, solver, tol
+        self.rescale = rescale
+        self.steady_state = SteadyState(solver, tol, None)
         self.encoder = nn.Linear(in_channels, hidden_channels)
         self.weight = nn.Linear(hidden_channels, hidden_channels, bias=False)
         self.input_weight = (
@@ -91,7 +87,6 @@ class GIND(GraphModel):
         self.decoder = (
             nn.Linear(hidden_channels, out_channels) if self.readout is None else nn.Identity()
         )
-        self.log = SolveLog()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -108,17 +103,13 @@ class GIND(GraphModel):
     @property
     def solve_log(self) -> SolveLog:
         """How the equation of the last pass was solved, forward and, once run, backward."""
-        return self.log
+        return self.steady_state.log
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return ``(num_nodes, row_channels)``."""
         h = self.encoder(self.input_dropout(x))
         with torch.autocast(x.device.type, enabled=False):  # a certificate needs full precision
-            try:
-                states = self.states(h.to(propagation.dtype), propagation).to(h.dtype)
-            except ConvergenceError:
-                check_finite(x)
-                raise
+            states = self.states(h.to(propagation.dtype), propagation).to(h.dtype)
         rows: Tensor = self.decoder(self.dropout(states + h))
         return rows
 
@@ -142,16 +133,8 @@ class GIND(GraphModel):
             diffused = scale * graph.sums(flow, root) @ k
             return (1 - step) * z - step * mask * diffused
 
-        self.log = SolveLog()
-        z = implicit_fixed_point(
-            damped,
-            torch.zeros_like(h),
-            (k, drive, graph.root, graph.scale, mask),
-            contraction=1 - step,
-            solver=self.solver,
-            tol=self.tol,
-            batch=propagation.batch,
-            num_graphs=propagation.num_graphs,
-            log=self.log,
-        ).value
+        params = (k, drive, graph.root, graph.scale, mask)
+        z: Tensor = self.steady_state(
+            damped, params, torch.zeros_like(h), propagation, contraction=1 - step
+        )
         return graph.scale * z if self.rescale else z

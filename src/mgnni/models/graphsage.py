@@ -9,7 +9,6 @@ from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import AGGREGATIONS, SAGEConv
 from mgnni.layers.stack import Stack
 from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
 
 
 class GraphSAGE(GraphModel):
@@ -60,10 +59,9 @@ class GraphSAGE(GraphModel):
             flow=flow,
         )
         check_choice("aggr", aggr, AGGREGATIONS)
-        hidden = (hidden_channels,) * (check_width("num_layers", num_layers) - 1)
         self.stack = Stack(
             lambda a, b: SAGEConv(a, b, aggr, project=project),
-            (in_channels, *hidden, self.row_channels),
+            self.widths(num_layers),
             dropout,
             batch_norm,
             activate_last=self.readout is not None,

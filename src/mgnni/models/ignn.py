@@ -34,7 +34,8 @@ class ImplicitGraph(nn.Module):
         in_channels: width of the input.
         out_channels: width of the equilibrium.
         kappa: :math:`\kappa \in [0, 1)`.
-        solver, tol, max_iter: see :func:`mgnni.implicit_fixed_point`.
+        solver, tol, max_iter: see
+            :func:`~mgnni.implicit.fixed_point.implicit_fixed_point`.
     """
 
     def __init__(
@@ -97,6 +98,11 @@ class ImplicitGraph(nn.Module):
                 self.weight.copy_(inside)
         return inside + (self.weight - self.weight.detach())
 
+    def extra_repr(self) -> str:
+        """Widths, contraction factor and solver."""
+        out_channels, in_channels = self.omega.shape
+        return f"{in_channels}, {out_channels}, kappa={self.kappa}, solver={self.solver!r}"
+
 
 class IGNN(GraphModel):
     r"""IGNN of `Gu et al., NeurIPS 2020`.
@@ -114,8 +120,8 @@ class IGNN(GraphModel):
         hidden_channels: width of the equilibria.
         out_channels: classes, or labels.
         num_layers: equilibria, one after the other.
-        widths: of the equilibria, first to last; ``num_layers`` times ``hidden_channels`` by
-            default, and with ``residual`` those before the last.
+        widths: of the equilibria, in place of ``num_layers`` and ``hidden_channels``; with
+            ``residual`` of those before the last.
         residual: add a linear map of its input to every equilibrium.
         unit_rows: scale the equilibrium of every node to length one, before dropout.
         kappa: contraction factor of the equilibria, in [0, 1).
@@ -206,7 +212,7 @@ class IGNN(GraphModel):
             raise
         if self.unit_rows:
             length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-            rows = rows / torch.where(length == 0, 1.0, length)  # no gradient grows without bound
+            rows = rows / torch.where(length == 0, 1.0, length)  # zeros stay zeros
         if self.decoder is None:
             return rows
         logits: Tensor = self.decoder(self.dropout[0](rows))

@@ -23,6 +23,7 @@ class Linear(GraphModel):
     """
 
     takes_sparse_features = True
+    own_readout = True  # none: a linear map of a sum needs no perceptron after it
 
     def __init__(
         self,
@@ -42,8 +43,6 @@ class Linear(GraphModel):
             normalization="none",  # takes any weights, as nothing is done with them
             self_loops=False,
         )
-        # A linear map of a sum needs no perceptron after it.
-        self.row_channels, self.readout = out_channels, None
         self.linear = MLP((in_channels, out_channels), dropout, activate_last=False)
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, ConvergenceError, check_choice
+from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.check import check_options
-from mgnni.implicit.fixed_point import implicit_fixed_point
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout
+from mgnni.layers.steady_state import SteadyState
 from mgnni.layers.well_posed import MonotoneWeight, OrthogonalWeight
 from mgnni.models.base import GraphModel
-from mgnni.models.check import check_finite
-from mgnni.solve.fixed_point import SOLVERS
 
 PARAMETRIZATIONS = ("orthogonal", "monotone")
 ROUNDING = 1e-6  # relative; of a weight in float32
@@ -81,8 +78,7 @@ class MIGNN(GraphModel):
             self_loops=self_loops,
         )
         check_choice("parametrization", parametrization, PARAMETRIZATIONS)
-        check_choice("solver", solver, SOLVERS)
-        check_options(tol, None)
+        self.steady_state = SteadyState(solver, tol, None)
         self.weight: OrthogonalWeight | MonotoneWeight = (
             OrthogonalWeight(hidden_channels, kappa)
             if parametrization == "orthogonal"
@@ -90,7 +86,7 @@ class MIGNN(GraphModel):
         )
         # The step of the other one is a number read from the weights of one run.
         self.shares_graph = parametrization == "orthogonal"
-        self.unit_rows, self.solver, self.tol = unit_rows, solver, tol
+        self.unit_rows = unit_rows
         self.input_weight = nn.Linear(in_channels, hidden_channels, bias=False)
         self.dropout = Dropout(dropout)
         self.decoder = (
@@ -98,12 +94,11 @@ class MIGNN(GraphModel):
             if self.readout is None
             else nn.Identity()
         )
-        self.log = SolveLog()
 
     @property
     def solve_log(self) -> SolveLog:
         """How the equation of the last pass was solved, forward and, once run, backward."""
-        return self.log
+        return self.steady_state.log
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return ``(num_nodes, row_channels)``."""
@@ -130,22 +125,11 @@ class MIGNN(GraphModel):
                 return hop.relu()
             return (z - step * (z - drawn + hop)).relu()
 
-        self.log = SolveLog()
-        try:
-            return implicit_fixed_point(
-                image,
-                torch.zeros_like(bias),
-                (weight, bias, propagation.values),
-                contraction=contraction,
-                solver=self.solver,
-                tol=self.tol,
-                batch=propagation.batch,
-                num_graphs=propagation.num_graphs,
-                log=self.log,
-            ).value
-        except ConvergenceError:
-            check_finite(x)
-            raise
+        params = (weight, bias, propagation.values)
+        z: Tensor = self.steady_state(
+            image, params, torch.zeros_like(bias), propagation, contraction=contraction
+        )
+        return z
 
 
 def _contraction(kappa: float, propagation: Propagation) -> float | None:

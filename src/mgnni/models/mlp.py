@@ -7,7 +7,6 @@ from torch import Tensor
 from mgnni.graph.propagation import Propagation
 from mgnni.layers import inputs
 from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
 
 
 class MLP(GraphModel):
@@ -47,9 +46,8 @@ class MLP(GraphModel):
             normalization="none",  # takes any weights, as nothing is done with them
             self_loops=False,
         )
-        hidden = (hidden_channels,) * (check_width("num_layers", num_layers) - 1)
-        widths = (in_channels, *hidden, self.row_channels)
-        self.perceptron = inputs.MLP(widths, dropout, activate_last=self.readout is not None)
+        by_graph = self.readout is not None
+        self.perceptron = inputs.MLP(self.widths(num_layers), dropout, activate_last=by_graph)
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the perceptron of the features."""

@@ -69,8 +69,7 @@ class NGCN(GraphModel):
             self_loops=self_loops,
             flow=flow,
         )
-        hidden = (hidden_channels,) * (check_width("num_layers", num_layers) - 1)
-        widths = (in_channels, *hidden, self.row_channels)
+        widths = self.widths(num_layers)
         towers = check_powers(powers) * check_width("replicas", replicas)
         self.towers = nn.ModuleList(
             [

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import MLP
 
 from mgnni.errors import ArgumentError, check_choice
+from mgnni.graph.degrees import largest_degrees, row_sums
 from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog
@@ -61,6 +62,8 @@ class SSE(GraphModel):
             are decoded if a ``batch`` is given.
     """
 
+    own_readout = True  # what is decoded is a state, or a sum of states
+
     def __init__(
         self,
         in_channels: int,
@@ -105,11 +108,8 @@ class SSE(GraphModel):
         self.first = nn.Linear(2 * in_channels + hidden_channels, hidden_channels, bias=False)
         self.last = nn.Linear(hidden_channels, hidden_channels, bias=False)
         widths = [hidden_channels, *check_widths("decoder_widths", decoder_widths), out_channels]
-        # For nodes as for graphs: what is decoded is a state, or a sum of states.
         self.row_channels = hidden_channels
-        self.readout = nn.Sequential(  # type: ignore[assignment]
-            Dropout(dropout), MLP(widths, norm=None)
-        )
+        self.readout = nn.Sequential(Dropout(dropout), MLP(widths, norm=None))
 
     @property
     def solve_log(self) -> SolveLog:
@@ -153,7 +153,7 @@ class SSE(GraphModel):
         if self.message == "sender":
             gathered = propagation.apply(x)
         else:
-            gathered = propagation.apply(x.new_ones(x.size(0), 1)) * x
+            gathered = row_sums(propagation) * x
         scale = x.new_ones(())
         if self.variant == "equilibrium":
             norm = torch.linalg.matrix_norm(last, 2) * torch.linalg.matrix_norm(inner, 2)
@@ -165,17 +165,9 @@ class SSE(GraphModel):
 def sum_bound(propagation: Propagation) -> Tensor:
     r"""Return a bound on :math:`\|P\|_2` in the graph of each node, shape ``(num_nodes,)``.
 
-    That of the operator where it is the same for all graphs; else
-    :math:`\|P\|_2^2 \le \|P\|_1 \|P\|_\infty`, of each graph alone, so that no graph of a batch
-    depends on the others.
+    That of the operator where it is the same for all graphs; else of each graph alone, so that no
+    graph of a batch depends on the others.
     """
-    values, n = propagation.values, propagation.num_nodes
     if propagation.normalization in ("sym", "dir"):
-        return values.new_full((n,), propagation.norm_bound)
-    graph, size = propagation.graph_of_node(), values.abs()
-    product = values.new_ones(propagation.num_graphs)
-    for end in (propagation.pattern.row, propagation.pattern.col.long()):
-        sums = values.new_zeros(n).index_add(0, end, size)
-        product = product * torch.zeros_like(product).scatter_reduce(0, graph, sums, "amax")
-    # The root has no slope at zero, which a graph without edges has.
-    return torch.where(product > 0, product, 1.0).sqrt()[graph]
+        return propagation.values.new_full((propagation.num_nodes,), propagation.norm_bound)
+    return largest_degrees(propagation).to(propagation.dtype)[propagation.graph_of_node()]

@@ -14,23 +14,23 @@ import torch
 from torch import Tensor
 
 from mgnni.solve.equation import Equations
-from mgnni.solve.operator import Operator
+from mgnni.solve.operator import Graphs, Operator
 
 
-def graph_sum(operator: Operator, x: Tensor) -> Tensor:
+def graph_sum(graphs: Graphs, x: Tensor) -> Tensor:
     """Sum over the nodes of each graph: ``(..., num_nodes)`` to ``(..., num_graphs)``."""
-    if operator.batch is None:
+    if graphs.batch is None:
         return x.sum(-1, keepdim=True)
-    total = x.new_zeros(*x.shape[:-1], operator.num_graphs)
-    return total.index_add_(-1, operator.batch, x)
+    total = x.new_zeros(*x.shape[:-1], graphs.num_graphs)
+    return total.index_add_(-1, graphs.batch, x)
 
 
-def _graph_max(operator: Operator, x: Tensor) -> Tensor:
+def graph_max(graphs: Graphs, x: Tensor) -> Tensor:
     """Largest non-negative number of each graph, zero for a graph without nodes."""
-    if operator.batch is None:
+    if graphs.batch is None:
         return x.amax(-1, keepdim=True) if x.size(-1) else x.new_zeros(*x.shape[:-1], 1)
-    largest = x.new_zeros(*x.shape[:-1], operator.num_graphs)
-    index = operator.batch.expand_as(x)
+    largest = x.new_zeros(*x.shape[:-1], graphs.num_graphs)
+    index = graphs.batch.expand_as(x)
     return largest.scatter_reduce_(-1, index, x, "amax", include_self=True)
 
 
@@ -44,9 +44,9 @@ def _rows(x: Tensor) -> Tensor:
     return rows
 
 
-def frobenius(operator: Operator, x: Tensor) -> Tensor:
+def frobenius(graphs: Graphs, x: Tensor) -> Tensor:
     """Frobenius norm of each graph's rows: ``(..., nodes, channels)`` to ``(..., graphs)``."""
-    return graph_sum(operator, _rows(x).square()).sqrt()
+    return graph_sum(graphs, _rows(x).square()).sqrt()
 
 
 def _norm(operator: Operator, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,7 +54,7 @@ def _norm(operator: Operator, rows: Tensor) -> tuple[Tensor, Tensor]:
     plain = graph_sum(operator, rows.square()).sqrt()
     norm = operator.norm
     if norm.kind == "max" and norm.weight is not None:
-        return plain, _graph_max(operator, rows / norm.weight)
+        return plain, graph_max(operator, rows / norm.weight)
     if norm.kind == "sum" and norm.weight is not None:
         return plain, graph_sum(operator, rows * norm.weight)
     return plain, plain
@@ -66,20 +66,20 @@ def to_frobenius(operator: Operator) -> Tensor | None:
     if norm.kind == "max" and norm.weight is not None:
         return graph_sum(operator, norm.weight.square()).sqrt()
     if norm.kind == "sum" and norm.weight is not None:
-        return _graph_max(operator, 1 / norm.weight)
+        return graph_max(operator, 1 / norm.weight)
     return None
 
 
-def graph_magnitude(operator: Operator, x: Tensor) -> Tensor:
+def graph_magnitude(graphs: Graphs, x: Tensor) -> Tensor:
     """Largest absolute entry of each graph: ``(..., nodes, channels)`` to ``(..., graphs)``."""
     if x.size(-1) == 0:
-        return x.new_zeros(*x.shape[:-2], max(operator.num_graphs, 1))
-    return _graph_max(operator, torch.maximum(x.amax(-1), -x.amin(-1)))
+        return x.new_zeros(*x.shape[:-2], max(graphs.num_graphs, 1))
+    return graph_max(graphs, torch.maximum(x.amax(-1), -x.amin(-1)))
 
 
-def spread(operator: Operator, x: Tensor) -> Tensor:
+def spread(graphs: Graphs, x: Tensor) -> Tensor:
     """Hand one number a graph to its nodes: ``(..., graphs)`` to ``(..., nodes, 1)``."""
-    rows = x if operator.batch is None else x[..., operator.batch]
+    rows = x if graphs.batch is None else x[..., graphs.batch]
     return rows.unsqueeze(-1)
 
 

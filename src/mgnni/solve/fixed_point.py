@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from mgnni.solve.certify import _graph_max, graph_sum, spread
+from mgnni.solve.certify import graph_max, graph_sum, spread
 from mgnni.solve.mixing import Mixing
-from mgnni.solve.operator import Norm
+from mgnni.solve.operator import Graphs, Norm
 from mgnni.solve.result import SolveStats, Status
 
 SOLVERS = ("anderson", "picard")
@@ -61,14 +60,14 @@ class StateNorm:
         weight = None if self.weight is None else self.weight.repeat(times)
         return StateNorm(self.kind, weight, self.channels)
 
-    def __call__(self, graphs: Any, x: Tensor) -> Tensor:
+    def __call__(self, graphs: Graphs, x: Tensor) -> Tensor:
         """Return the norm of each graph, in float64."""
         columns = x.double().abs().T  # shape: (channels, num_nodes)
         if self.kind == "frobenius":
             columns = graph_sum(graphs, columns.square()).sqrt()
         elif self.kind == "max":
             weighted = columns if self.weight is None else columns / self.weight
-            columns = _graph_max(graphs, weighted)
+            columns = graph_max(graphs, weighted)
         else:
             weighted = columns if self.weight is None else columns * self.weight
             columns = graph_sum(graphs, weighted)
@@ -76,14 +75,14 @@ class StateNorm:
             return columns.amax(0) if len(columns) else columns.sum(0)
         return columns.square().sum(0).sqrt() if self.channels == "frobenius" else columns.sum(0)
 
-    def to_frobenius(self, graphs: Any, like: Tensor) -> Tensor:
+    def to_frobenius(self, graphs: Graphs, like: Tensor) -> Tensor:
         """The factor from this norm to the Frobenius norm of states, one a graph."""
         ones = like.new_ones(like.size(0), dtype=torch.float64)
         weight = ones if self.weight is None else self.weight.double()
         if self.kind == "max":
             factor = graph_sum(graphs, weight.square()).sqrt()
         elif self.kind == "sum":
-            factor = _graph_max(graphs, 1 / weight)
+            factor = graph_max(graphs, 1 / weight)
         else:
             factor = graph_sum(graphs, torch.zeros_like(ones)) + 1
         return factor * (like.size(1) ** 0.5 if self.channels == "max" else 1.0)
@@ -117,7 +116,7 @@ class FixedPoint:
     def size(self, x: Tensor) -> Tensor:
         """Frobenius norm of each graph; float64 throughout, as squares of float32 may vanish."""
         rows: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
-        return graph_sum(self, rows.square()).sqrt()  # type: ignore[arg-type]
+        return graph_sum(self, rows.square()).sqrt()
 
     @torch.no_grad()
     def solve(
@@ -159,7 +158,7 @@ class FixedPoint:
                 following = mixing.step(image, residual, size)
             elif self.solver == "anderson":
                 mixing = Mixing(self, image, residual, size)
-            z = torch.where(spread(self, running), following, z)  # type: ignore[arg-type]
+            z = torch.where(spread(self, running), following, z)
             image = step(z)
         return z, self._records(z, image, size, reference, steps, running, unit)
 

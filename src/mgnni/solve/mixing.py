@@ -52,9 +52,10 @@ class Mixing:
         theta = self._weights()
         self.mixed = self.known.any(-1)
         if self.graphs.batch is None:
-            return self.image - torch.tensordot(theta[0], self.images, 1)
-        weight = theta[self.graphs.batch].T.unsqueeze(-1)
-        return self.image - (weight * self.images).sum(0)
+            mixture: Tensor = torch.tensordot(theta[0], self.images, 1)
+        else:
+            mixture = (theta[self.graphs.batch].T.unsqueeze(-1) * self.images).sum(0)
+        return self.image - mixture
 
     def _remember(self, image: Tensor, residual: Tensor, keep: Tensor) -> None:
         """Take in one more difference, in place of the oldest; graphs not to keep forget all."""

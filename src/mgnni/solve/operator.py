@@ -17,15 +17,20 @@ class Norm(Protocol):
     def weight(self) -> Tensor | None: ...
 
 
-class Operator(Protocol):
-    """What a solver needs to know of the linear map :math:`P`."""
+class Graphs(Protocol):
+    """Which node is in which graph."""
 
-    @property
-    def num_nodes(self) -> int: ...
     @property
     def num_graphs(self) -> int: ...
     @property
     def batch(self) -> Tensor | None: ...
+
+
+class Operator(Graphs, Protocol):
+    """What a solver needs to know of the linear map :math:`P`."""
+
+    @property
+    def num_nodes(self) -> int: ...
     @property
     def symmetric(self) -> bool: ...
     @property

@@ -36,7 +36,8 @@ class SolveStats:
         iterations: steps taken: evaluations of the map, terms of the series, or the degree of
             the Chebyshev expansion.
         status: why the solve stopped.
-        error_bound: certified bound on :math:`\|Z - Z^\star\|_F`, rounding included.
+        error_bound: certified bound on :math:`\|Z - Z^\star\|_F`, rounding included; infinite
+            where no contraction is proven.
         relative_error_bound: ``error_bound`` over the larger of :math:`\|B\|_F`, :math:`\|Z\|_F`.
         contraction: the proven constant :math:`L < 1` that the certificate rests on.
         norm: the norm in which the map contracts by ``contraction``.

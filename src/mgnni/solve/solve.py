@@ -45,7 +45,7 @@ class Solution:
 
 
 @contextmanager
-def _full_precision(device: torch.device) -> Iterator[None]:
+def full_precision(device: torch.device) -> Iterator[None]:
     """Keep products in float32 at float32, whatever is allowed around: a certificate needs it."""
     if device.type != "cuda":
         yield
@@ -82,7 +82,7 @@ def solve(
         start: states to start from. A solve whose length is known beforehand takes no notice.
     """
     device = equations.bias.device
-    with torch.autocast(device.type, enabled=False), _full_precision(device):
+    with torch.autocast(device.type, enabled=False), full_precision(device):
         planned = None if options.max_iter is not None else plan_for(equations, options.solver)
         if planned is not None:
             z, hop, pending = planned(equations, options.tol)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from mgnni.models.base import OnGraphs
-from mgnni.models.catalog import find_model
+from mgnni.models.catalog import make_model
 from mgnni.train.config import Config
 
 
@@ -13,9 +13,9 @@ def build_model(config: Config, in_channels: int, out_channels: int, level: str)
     """Make the model that a configuration describes."""
     options = dict(vars(config.model))
     hidden = options.pop("hidden_channels")
-    hidden = in_channels if hidden is None else hidden
-    cls = find_model(config.architecture).load()
-    made: OnGraphs = cls(in_channels, hidden, out_channels, level=level, **options)
+    made: OnGraphs = make_model(
+        config.architecture, in_channels, hidden, out_channels, level=level, **options
+    )
     return made
 
 

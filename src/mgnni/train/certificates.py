@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from torch import Tensor
 from mgnni.implicit.log import SolveLog
 from mgnni.solve.planned import Pending
 from mgnni.solve.result import SolveStats
+
+BOUNDS = ("error_bound", "relative_error_bound")
 
 
 @dataclass
@@ -77,13 +80,17 @@ class Certificate:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {**asdict(self), "solvers": sorted(self.solvers)}
+        """Return plain data; a bound that is not proven is none."""
+        data = {**asdict(self), "solvers": sorted(self.solvers)}
+        for name in BOUNDS:
+            data[name] = data[name] if math.isfinite(data[name]) else None
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Certificate:
         """Take back what :meth:`to_dict` gave."""
-        return cls(**{**data, "solvers": set(data["solvers"])})
+        bounds = {name: math.inf if data[name] is None else data[name] for name in BOUNDS}
+        return cls(**{**data, **bounds, "solvers": set(data["solvers"])})
 
 
 @dataclass

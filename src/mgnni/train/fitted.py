@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +28,21 @@ from mgnni.train.streams import Run
 from mgnni.train.versions import versions
 
 KIND, FORMAT = "mgnni-model", 1
+
+
+class Explained(NamedTuple):
+    """A prediction and what stands behind it, one row a node or a graph.
+
+    Attributes:
+        chosen: which classes are predicted, boolean, shape ``(rows, classes)``.
+        probability: of each class, shape ``(rows, classes)``.
+        attention: weight of each scale, shape ``(rows, scales)``, if the model has scales; those
+            of a graph are the means over its nodes.
+    """
+
+    chosen: Tensor
+    probability: Tensor
+    attention: Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +97,8 @@ class Fitted:
 
     def predict(self, data: Any = None, *, run: int | None = None) -> Tensor:
         """Return the class of each row, as its place in ``classes``; 0/1 for several labels."""
-        probability = self.predict_proba(data, run=run)
-        return (probability >= 0.5).long() if self.multilabel else probability.argmax(1)
+        chosen = self.explain(self.read(data), run).chosen.long()
+        return chosen if self.multilabel else chosen.argmax(1)
 
     def predict_proba(self, data: Any = None, *, run: int | None = None) -> Tensor:
         """Return the probability of each class, one row a node or a graph.
@@ -92,7 +107,7 @@ class Fitted:
             data: a path, a PyG ``Data``, ``Dataset`` or list; by default what it was fitted to.
             run: which of the runs predicts; by default the one best on validation.
         """
-        return self.explain(self.read(data), run)[0]
+        return self.explain(self.read(data), run).probability
 
     def read(self, data: Any) -> tuple[Data, ...]:
         """Return the graphs of some data, with features made as in training."""
@@ -117,19 +132,14 @@ class Fitted:
         )
 
     @torch.no_grad()
-    def explain(
-        self, graphs: Sequence[Data], run: int | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return probabilities, and the weight of each scale at each row if the model has scales.
-
-        The weights of a graph are the means over its nodes.
-        """
+    def explain(self, graphs: Sequence[Data], run: int | None = None) -> Explained:
+        """Return what is predicted, how sure, and by which scales."""
         if not graphs:
             raise ArgumentError("'data' must hold at least one graph (got none)")
         check_graphs(graphs, self.num_features)
         model = self.model(run)
         dtype = next(model.parameters()).dtype
-        probabilities, attentions = [], []
+        scores, attentions = [], []
         size = len(graphs) if len(graphs) == 1 else self.config.batch_size
         for start in range(0, len(graphs), size):
             some = [prepared(graph, self.config) for graph in graphs[start : start + size]]
@@ -144,9 +154,15 @@ class Fitted:
                 total = weight.new_zeros(batch.num_graphs, weight.size(1))
                 count = torch.bincount(batch.batch, minlength=batch.num_graphs).clamp(min=1)
                 weight = total.index_add_(0, batch.batch, weight) / count.unsqueeze(1)
-            probabilities.append(logits.sigmoid() if self.multilabel else logits.softmax(1))
+            scores.append(logits)
             attentions += [] if weight is None else [weight]
-        return torch.cat(probabilities), torch.cat(attentions) if attentions else None
+        logits, attention = torch.cat(scores), torch.cat(attentions) if attentions else None
+        if self.multilabel:
+            return Explained(logits >= 0, logits.sigmoid(), attention)
+        best = torch.zeros_like(logits, dtype=torch.bool)
+        # Probabilities may be equal where scores are not.
+        best = best.scatter_(1, logits.argmax(1, keepdim=True), True)
+        return Explained(best, logits.softmax(1), attention)
 
     def to_dict(self) -> dict[str, Any]:
         """Return tensors and plain data."""
@@ -205,7 +221,7 @@ class Fitted:
             for place, _ in zip(range(len(fitted.runs)), fitted.val, strict=True):
                 fitted.model(place)
         except (MgnniError, KeyError, TypeError, RuntimeError, ValueError, AttributeError) as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split())[:300]
             raise DataError(
                 f"{path}: its weights and its configuration do not fit together ({reason}); "
                 "train anew"

@@ -16,6 +16,7 @@ from mgnni.errors import ArgumentError, DataError
 
 Write = Callable[..., Path]
 P = torch.tensor([[0.25, 0.75], [0.5, 0.125], [1.0, 0.0]])
+CHOSEN = torch.tensor([[False, True], [True, False], [True, False]])
 SCALES = torch.tensor([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
 
 
@@ -30,7 +31,7 @@ SCALES = torch.tensor([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
 )
 def test_ids_come_back_as_they_were(ids: Any, tmp_path: Path) -> None:
     expected = ids.to_pylist() if isinstance(ids, pa.ChunkedArray) else list(ids)
-    write_predictions(tmp_path / "a.parquet", ids, ["x", "y"], P, SCALES, [1, 3])
+    write_predictions(tmp_path / "a.parquet", ids, ["x", "y"], CHOSEN, P, SCALES, [1, 3])
     table = parquet.read_table(tmp_path / "a.parquet")
     assert table.column_names == ["id", "prediction", "p_x", "p_y", "scale_1", "scale_3"]
     assert table["id"].to_pylist() == expected
@@ -39,7 +40,7 @@ def test_ids_come_back_as_they_were(ids: Any, tmp_path: Path) -> None:
     assert table["prediction"].to_pylist() == ["y", "x", "x"]
     assert table["p_y"].to_pylist() == [0.75, 0.125, 0]
     assert table["scale_3"].to_pylist() == [0.5, 0.75, 0]
-    write_predictions(tmp_path / "a.csv", ids, ["x", "y"], P)
+    write_predictions(tmp_path / "a.csv", ids, ["x", "y"], CHOSEN, P)
     with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = list(csv.reader(file))
     assert header == ["id", "prediction", "p_x", "p_y"]
@@ -49,21 +50,18 @@ def test_ids_come_back_as_they_were(ids: Any, tmp_path: Path) -> None:
 
 def test_several_labels_a_row(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    write_predictions(path, range(3), ["x", "y"], P.flip(0) + 0.125, multilabel=True)
-    assert parquet.read_table(path)["prediction"].to_pylist() == ["x", "x", "y"]
-    write_predictions(
-        path, range(1), ["x", "y"], torch.tensor([[0.5, 0.9]]), multilabel=True, overwrite=True
-    )
-    assert parquet.read_table(path)["prediction"].to_pylist() == ["x;y"]
+    chosen = torch.tensor([[True, True], [False, True], [False, False]])
+    write_predictions(path, range(3), ["x", "y"], chosen, P, multilabel=True)
+    assert parquet.read_table(path)["prediction"].to_pylist() == ["x;y", "y", ""]
 
 
 def test_a_file_is_replaced_only_if_asked(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("precious")
     with pytest.raises(DataError, match=r"a.csv: there is a file of this name.*--overwrite"):
-        write_predictions(path, range(3), ["x", "y"], P)
+        write_predictions(path, range(3), ["x", "y"], CHOSEN, P)
     assert path.read_text() == "precious"
-    write_predictions(path, range(3), ["x", "y"], P, overwrite=True)
+    write_predictions(path, range(3), ["x", "y"], CHOSEN, P, overwrite=True)
     assert path.read_text().count("\n") == 4
     assert [file.name for file in tmp_path.iterdir()] == ["a.csv"]
 
@@ -80,7 +78,7 @@ def test_a_write_that_fails_leaves_what_was_there(
 
     monkeypatch.setattr("mgnni.data.tables.predictions.csv.write_csv", full)
     with pytest.raises(DataError, match="no space left on device"):
-        write_predictions(path, range(3), ["x", "y"], P, overwrite=True)
+        write_predictions(path, range(3), ["x", "y"], CHOSEN, P, overwrite=True)
     assert path.read_text() == "precious"
     assert [file.name for file in tmp_path.iterdir()] == ["a.csv"]
 
@@ -96,19 +94,21 @@ def test_a_write_that_fails_leaves_what_was_there(
 def test_impossible_places(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "d.csv").mkdir()
     with pytest.raises(DataError, match=message):
-        write_predictions(tmp_path / name, range(3), ["x", "y"], P, overwrite=True)
+        write_predictions(tmp_path / name, range(3), ["x", "y"], CHOSEN, P, overwrite=True)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"ids": range(2)}, r"'probabilities' must have shape \(2, 2\).*got \(3, 2\)"),
-        ({"classes": ["x"]}, r"'probabilities' must have shape \(3, 1\)"),
+        ({"ids": range(2)}, r"'chosen' must have shape \(2, 2\).*got \(3, 2\)"),
+        ({"classes": ["x"]}, r"'chosen' must have shape \(3, 1\)"),
+        ({"probabilities": P[:2]}, r"'probabilities' must have shape \(3, 2\).*got \(2, 2\)"),
         ({"attention": SCALES, "scales": [1]}, r"'attention' must have shape \(3, 1\)"),
     ],
 )
 def test_shapes_must_agree(given: dict[str, Any], message: str, tmp_path: Path) -> None:
-    arguments = {"ids": range(3), "classes": ["x", "y"], "probabilities": P, **given}
+    usual = {"ids": range(3), "classes": ["x", "y"], "chosen": CHOSEN, "probabilities": P}
+    arguments = {**usual, **given}
     with pytest.raises(ArgumentError, match=message):
         write_predictions(tmp_path / "a.csv", **arguments)
     assert not list(tmp_path.iterdir())
@@ -116,7 +116,7 @@ def test_shapes_must_agree(given: dict[str, Any], message: str, tmp_path: Path) 
 
 def test_from_file_to_file(write: Write, tmp_path: Path) -> None:
     file = read_graphs(write("id,label\n007,x\n7,y\n 7,y\n", "source,target\n7,007\n"))
-    write_predictions(tmp_path / "out.csv", file.ids, file.classes, P)
+    write_predictions(tmp_path / "out.csv", file.ids, file.classes, CHOSEN, P)
     with (tmp_path / "out.csv").open(newline="") as lines:
         rows = list(csv.DictReader(lines))
     assert [(row["id"], row["prediction"]) for row in rows] == [

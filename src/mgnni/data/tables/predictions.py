@@ -14,7 +14,6 @@ from mgnni.data.tables.wording import reason
 from mgnni.errors import ArgumentError, DataError
 
 SUFFIXES = (".csv", ".parquet")
-LIKELY = 0.5
 
 
 def check_target(path: Path, overwrite: bool = False) -> None:
@@ -38,6 +37,7 @@ def write_predictions(
     path: Path,
     ids: Any,
     classes: Sequence[str],
+    chosen: Tensor,
     probabilities: Tensor,
     attention: Tensor | None = None,
     scales: Sequence[int] = (),
@@ -52,17 +52,20 @@ def write_predictions(
         ids: of the rows, as :class:`~mgnni.data.tables.graphfile.GraphFile` has them; they keep
             their type.
         classes: names of the classes, or of the labels.
+        chosen: which classes are predicted, boolean, shape ``(rows, classes)``; one in each row,
+            if it is not ``multilabel``.
         probabilities: shape ``(rows, classes)``.
         attention: how much each scale counted, shape ``(rows, scales)``.
         scales: the scales.
-        multilabel: a row may have several labels: the prediction names all of probability 0.5
-            or more, with ``;`` between them.
+        multilabel: a row may have several labels: the prediction names all of them, with ``;``
+            between them.
         overwrite: replace a file of this name.
     """
     path = Path(path)
     check_target(path, overwrite)
     column = ids if isinstance(ids, (pa.Array, pa.ChunkedArray)) else pa.array(ids)
-    shapes = {"probabilities": (probabilities, (len(column), len(classes)))}
+    shape = (len(column), len(classes))
+    shapes = {"chosen": (chosen, shape), "probabilities": (probabilities, shape)}
     if attention is not None:
         shapes["attention"] = (attention, (len(column), len(scales)))
     for name, (tensor, shape) in shapes.items():
@@ -74,13 +77,13 @@ def write_predictions(
     probabilities = probabilities.detach().cpu().float()
     columns: dict[str, Any] = {"id": column}
     if multilabel:
-        likely = (probabilities >= LIKELY).tolist()
+        likely = chosen.tolist()
         columns["prediction"] = pa.array(
             [";".join(c for c, yes in zip(classes, row, strict=True) if yes) for row in likely],
             pa.string(),
         )
     else:
-        best = pa.array(probabilities.argmax(dim=1).numpy())
+        best = pa.array(chosen.int().argmax(dim=1).cpu().numpy())
         columns["prediction"] = pa.array(classes, pa.string()).take(best)
     for name, values in zip(classes, probabilities.unbind(1), strict=True):
         columns[f"p_{name}"] = values.contiguous().numpy()

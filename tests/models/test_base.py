@@ -1,0 +1,76 @@
+"""What a model has from its base: one readout, one way of pooling, and words on bad features."""
+
+import pytest
+import torch
+
+from mgnni.errors import ArgumentError
+from mgnni.models.base import GraphModel
+from mgnni.models.cgs import CGS
+from mgnni.models.dgcnn import DGCNN
+from mgnni.models.eignn import EIGNN
+from mgnni.models.fdgnn import FDGNN
+from mgnni.models.gin import GIN
+from mgnni.models.gind import GIND
+from mgnni.models.linear import Linear
+from mgnni.models.mignn import MIGNN
+from mgnni.models.sse import SSE
+from models.cases import CLASSES, FEATURES, NODES, batch_of_graphs, graph, normal
+
+
+class Features(GraphModel):
+    """The first features of a node as its row."""
+
+    def rows(self, x, propagation):
+        return x[:, : self.row_channels]
+
+
+class Largest(Features):
+    """Graphs by the largest entry of their nodes."""
+
+    own_readout = True
+
+    def pool(self, rows, batch, num_graphs):
+        if batch is None:
+            return rows
+        return torch.stack([rows[batch == number].amax(0) for number in range(num_graphs)])
+
+
+def test_rows_are_summed_and_read_out_by_a_perceptron(device):
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    model = Features(FEATURES, 4, CLASSES, level="graph").to(device, torch.float64)
+    sums = torch.zeros(int(batch.max()) + 1, 4, dtype=x.dtype, device=device)
+    sums.index_add_(0, batch, x[:, :4])
+    first, last = model.readout.first, model.readout.last
+    hidden = (sums @ first.weight.T + first.bias).clamp(min=0)
+    want = hidden @ last.weight.T + last.bias
+    torch.testing.assert_close(model(x, edge_index, batch=batch), want)
+    assert model.widths(3) == (FEATURES, 4, 4, 4)
+    assert Features(FEATURES, 4, CLASSES).widths(1) == (FEATURES, CLASSES)
+
+
+def test_a_model_may_pool_and_read_out_by_itself(device):
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    model = Largest(FEATURES, 4, CLASSES, level="graph").to(device)
+    assert not list(model.parameters())
+    parts = [x[batch == number, :CLASSES].max(0).values for number in range(int(batch.max()) + 1)]
+    torch.testing.assert_close(model(x, edge_index, batch=batch), torch.stack(parts))
+
+
+@pytest.mark.parametrize("cls", [CGS, DGCNN, FDGNN, GIN, SSE, Linear])
+def test_nothing_is_drawn_that_is_not_used(cls):
+    states = []
+    for level in ("auto", "graph"):
+        torch.manual_seed(0)
+        states.append(cls(FEATURES, 4, CLASSES, level=level).state_dict())
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+@pytest.mark.parametrize("cls", [CGS, EIGNN, FDGNN, GIND, MIGNN, SSE])
+def test_an_equation_without_an_answer_names_the_feature_to_blame(cls, device):
+    edge_index, _ = graph(False, device)
+    x = normal(NODES, FEATURES, device=device)
+    x[4, 2] = float("nan")
+    model = cls(FEATURES, FEATURES, CLASSES).to(device, torch.float64)
+    with pytest.raises(ArgumentError, match=r"'x' must be finite \(got nan at row 4, column 2\)"):
+        model(x, edge_index)
