@@ -7,14 +7,17 @@ import torch
 
 from mgnni import fit
 from mgnni.data.catalog import ENTRIES
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, DivergenceError
 from mgnni.models.catalog import MODELS
 from mgnni.train.baselines import tables
 from mgnni.train.build import num_parameters
 from mgnni.train.config import Config, changed, from_dict, options_class
+from mgnni.train.device import make_fabric
 from mgnni.train.fitted import Fitted
+from mgnni.train.learner import learner_for
 from mgnni.train.presets import KINDS, preset_for
 from mgnni.train.spaces import space_for
+from mgnni.train.streams import Run
 from train.cases import graph_task, node_task
 
 OTHERS = [name for name in MODELS if name != "mgnni"]
@@ -108,3 +111,16 @@ def test_options_of_another_model_are_refused():
         changed(preset_for("anything", model="gcn"), {"scales": (1, 2)})
     with pytest.raises(ArgumentError, match="got 'architecture'"):
         changed(preset_for("anything", model="gcn"), {"architecture": "gat"})
+
+
+def test_parameters_that_are_single_numbers_are_clipped_and_looked_at():
+    """As the one of MIGNN is."""
+    config = changed(preset_for("anything", model="mignn"), {**QUICK, "clip": 1e-3})
+    task = node_task(2)
+    fitted = fit(task, config=config, split="all", device="cpu")
+    assert any(value.dim() == 0 for value in fitted.weights[0].values())
+    learner = learner_for(task)(task, config, [Run(0, 0), Run(1, 0)], make_fabric("cpu", "32"))
+    learner.check_finite(1)
+    learner.together.stacks[0].data[1] = torch.inf
+    with pytest.raises(DivergenceError, match="weights of split 1, seed 0 overflowed in epoch 1"):
+        learner.check_finite(1)

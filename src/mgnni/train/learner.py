@@ -169,7 +169,9 @@ class Learner(ABC):
 
     def _clip(self, most: float) -> None:
         """Shorten the gradient of each run by itself."""
-        grads = [stack.grad.flatten(1) for stack in self.together.stacks if stack.grad is not None]
+        count = len(self.runs)
+        found = (stack.grad for stack in self.together.stacks)
+        grads = [grad.view(count, -1) for grad in found if grad is not None]
         norm = torch.cat([grad.norm(dim=1, keepdim=True) for grad in grads], 1).norm(dim=1)
         factor = (most / norm.clamp(min=1e-12)).clamp(max=1).unsqueeze(1)
         for grad in grads:
@@ -211,7 +213,7 @@ class Learner(ABC):
         if losses is None:
             what, losses = "weights", []
             for stack in self.together.stacks:  # their squares, which the contraction needs
-                losses += stack.detach().flatten(1).square().sum(1).tolist()
+                losses += stack.detach().reshape(count, -1).square().sum(1).tolist()
         for place, run in enumerate(self.runs):
             if not all(math.isfinite(loss) for loss in losses[place::count]):
                 raise DivergenceError(
