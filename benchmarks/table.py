@@ -1,7 +1,8 @@
 """Write the tables of README.md and docs from the stored results; a test compares the two.
 
 A table stands between ``<!-- table: KIND-WHERE -->`` and ``<!-- end -->``: what is shown, and on
-which kind of device it was measured; or ``models-KIND``, the models of a kind from the catalog.
+which kind of device it was measured; or ``models-KIND``, the models of a kind from the catalog; or
+``accuracy-DATA``, what they reached on a benchmark, from the reports of benchmarks/models.py.
 Results are what ``mgnni bench`` stores:
 
     mgnni bench --output benchmarks/results
@@ -113,6 +114,28 @@ def models_table(kind: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def accuracy_table(data: str) -> str:
+    """What the paper prints for every model on a benchmark, and what ours reached."""
+    paper = json.loads((HERE / "paper.json").read_text("utf-8"))["accuracy"][data]
+    lines = ["| model | paper | ours | epochs | settings |", "| --- | ---: | ---: | ---: | --- |"]
+    for name in MODELS:
+        printed = paper.get(name)
+        cell = "" if printed is None else f"{printed[0]:.2f}"
+        cell += f" ± {printed[1]:.2f}" if printed and printed[1] is not None else ""
+        paths = (HERE / "reports").glob(f"{data}-*.json")
+        for path in sorted(paths, key=lambda path: (len(path.name), path.name)):
+            report = json.loads(path.read_text("utf-8"))
+            if report["model"] != name:
+                continue
+            score, config = report["score"], report["config"]
+            epochs = [run["best_epoch"] for run in report["runs"]]
+            graph = "undirected" if config["undirected"] else "as it is"
+            said = f"{graph}, lr {config['lr']:g}, decay {config['weight_decay']:g}"
+            row = [f"`{name}`", cell, f"{100 * score['mean']:.2f} ± {100 * score['std']:.2f}"]
+            lines.append(f"| {' | '.join([*row, f'{min(epochs)} to {max(epochs)}', said])} |")
+    return "\n".join(lines) + "\n"
+
+
 # What is shown, from which results.
 KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     **{name: (name, full_table) for name in ("epoch", "ppi", "small", "scaling", "large")},
@@ -133,6 +156,8 @@ def render(text: str) -> str:
         kind, where = found[2].split("-", 1)
         if kind == "models":
             return found[1] + models_table(where) + found[3]
+        if kind == "accuracy":
+            return found[1] + accuracy_table(where) + found[3]
         name, show = KINDS[kind]
         stored = json.loads((HERE / "results" / f"{name}-{where}.json").read_text("utf-8"))
         return found[1] + show(stored) + found[3]

@@ -22,6 +22,8 @@ SOLVERS = ("anderson", "picard")
 STALL = 50  # steps without a new lowest residual after which rounding is all that is left,
 NEAR = 1e4  # if it is so many units in the last place; before, it may have to grow first
 LOOK = 4  # steps on an accelerator between two looks at how far it is
+LOOKS = {"cpu": 1}  # and elsewhere
+AIM = 0.9  # of the tolerance, where a graph stops: sums on an accelerator round anew every time
 ROUNDING = 8  # units in the last place that one evaluation of a map is taken to lose
 BUDGET = 1000  # steps, if nothing is proven
 
@@ -136,7 +138,7 @@ class FixedPoint:
             The point, and one record a run.
         """
         mixing: Mixing | None = None
-        every = 1 if z.device.type == "cpu" else LOOK
+        every = LOOKS.get(z.device.type, LOOK)
         image = step(z)
         running = torch.ones(self.num_graphs, dtype=torch.bool, device=z.device)
         steps = torch.zeros_like(running, dtype=torch.long)
@@ -149,7 +151,7 @@ class FixedPoint:
             lowest_at = torch.where(size < lowest, count, lowest_at)
             lowest = torch.minimum(lowest, size)
             stalled = (count - lowest_at >= STALL) & (lowest < near * reference)
-            running = running & (size > self.tol * reference) & ~stalled
+            running = running & (size > AIM * self.tol * reference) & ~stalled
             if count == budget or (count % every == 0 and not bool(running.any())):
                 break
             steps = steps + running
