@@ -213,7 +213,11 @@ def draw(rows: Sequence[Mapping[str, Any]], file: IO[bytes]) -> None:
     _labels(axes, {name: curve[-1] for name, curve in curves.items()})
     title, what = TITLES[rows[0]["case"]["data"]]
     runs = {row["n"] for row in rows}
-    spread = f"; mean ± standard deviation of {runs.pop()} splits" if len(runs) == 1 else ""
+    spread = ""
+    if runs == {1}:
+        spread = "; one run each"
+    elif len(runs) == 1:
+        spread = f"; mean ± standard deviation of {runs.pop()} splits"
     figure.text(0.083, 0.935, title, size=14, weight="bold", color=INK)
     figure.text(0.083, 0.883, f"Test accuracy on chains {what}{spread}", size=9.5, color=FAINT)
     figure.savefig(file, format="png")
