@@ -16,8 +16,8 @@ _EIGNN_WEBKB = {
     "stopping": "authors",
 }
 _EIGNN_WIKIPEDIA = {
-    # The authors take the graph as it is, D_out^-1/2 (A + I) D_out^-1/2, along the edges [code]; the
-    # published numbers come from their closed form, which is wrong there (variant "published").
+    # The authors take the graph as it is, D_out^-1/2 (A + I) D_out^-1/2, along the edges [code];
+    # the published numbers come from their closed form, which is wrong there (variant "published").
     # Learning rate and weight decay are not stated. The best on validation data of rates .8 and .1
     # on the undirected graph, where a solve is several times cheaper [ours].
     **_EIGNN_WEBKB,
