@@ -5,20 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass, fields
 from json import dumps
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
+from mgnni.cli.datasets import Name
 from mgnni.models.catalog import MODELS, find_model
 from mgnni.models.entry import ModelEntry
-
-if TYPE_CHECKING:
-    Name = str
-else:
-    try:
-        from tyro.conf import Positional, arg
-
-        Name = Annotated[Positional[str], arg(metavar="[NAME]")]
-    except ImportError:  # `main` says so, when a command is called
-        Name = str
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ class SteadyState(nn.Module):
         params: tuple[Tensor, ...],
         z0: Tensor,
         propagation: Propagation,
+        log: SolveLog | None = None,
         **proven: Any,
     ) -> Tensor:
         """Return the solution, differentiable in ``params``.
@@ -50,10 +51,11 @@ class SteadyState(nn.Module):
             params: all that the map depends on and that gradients may be asked for.
             z0: where to start.
             propagation: tells which node is in which graph.
+            log: that of several equations of one pass; by default one of its own.
             proven: ``contraction`` and ``norm``, see
                 :func:`~mgnni.implicit.fixed_point.implicit_fixed_point`.
         """
-        self.log = SolveLog()
+        self.log = SolveLog() if log is None else log
         with torch.autocast(z0.device.type, enabled=False):  # a certificate needs full precision
             result = implicit_fixed_point(
                 map,

@@ -7,18 +7,16 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, ConvergenceError, check_choice
+from mgnni.errors import ArgumentError
 from mgnni.graph.perron import perron_bound
 from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.check import check_options
-from mgnni.implicit.fixed_point import implicit_fixed_point
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.l1_ball import project_l1_ball_rows
+from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
-from mgnni.models.check import check_finite, check_width, check_widths
-from mgnni.solve.fixed_point import SOLVERS
+from mgnni.models.check import check_width, check_widths
 
 ROUNDING = 1e-6  # relative; of a weight in float32
 
@@ -48,7 +46,8 @@ class ImplicitGraph(nn.Module):
         max_iter: int | None,
     ) -> None:
         super().__init__()
-        self.kappa, self.solver, self.tol, self.max_iter = kappa, solver, tol, max_iter
+        self.kappa = kappa
+        self.steady_state = SteadyState(solver, tol, max_iter)
         self.weight = nn.Parameter(torch.empty(out_channels, out_channels))
         self.omega = nn.Parameter(torch.empty(out_channels, in_channels))
         self.reset_parameters()
@@ -72,19 +71,16 @@ class ImplicitGraph(nn.Module):
             dtype = propagation.dtype
             bias = propagation.apply(nn.functional.linear(x.to(dtype), self.omega.to(dtype)))
             weight = self.projected(radius).to(dtype)
-            return implicit_fixed_point(
+            z: Tensor = self.steady_state(
                 step,
-                torch.zeros_like(bias),
                 (weight, bias, propagation.values),
+                torch.zeros_like(bias),
+                propagation,
+                log,
                 contraction=self.kappa,
                 norm=bound.norm,
-                solver=self.solver,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                batch=propagation.batch,
-                num_graphs=propagation.num_graphs,
-                log=log,
-            ).value
+            )
+            return z
 
     def projected(self, radius: float) -> Tensor:
         """Return the weight within the ball, with the gradient of the weight itself.
@@ -99,9 +95,9 @@ class ImplicitGraph(nn.Module):
         return inside + (self.weight - self.weight.detach())
 
     def extra_repr(self) -> str:
-        """Widths, contraction factor and solver."""
+        """Widths and contraction factor."""
         out_channels, in_channels = self.omega.shape
-        return f"{in_channels}, {out_channels}, kappa={self.kappa}, solver={self.solver!r}"
+        return f"{in_channels}, {out_channels}, kappa={self.kappa}"
 
 
 class IGNN(GraphModel):
@@ -166,8 +162,6 @@ class IGNN(GraphModel):
             self_loops=self_loops,
             flow=flow,
         )
-        check_choice("solver", solver, SOLVERS)
-        check_options(tol, max_iter)
         if not isinstance(kappa, (int, float)) or not 0 <= kappa < 1:
             raise ArgumentError(f"'kappa' must lie in [0, 1) (got {kappa!r}); 0.9 is usual")
         check_width("num_layers", num_layers)
@@ -205,11 +199,7 @@ class IGNN(GraphModel):
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the decoded equilibria."""
         self.log = SolveLog()
-        try:
-            rows = self._equilibria(x, propagation)
-        except ConvergenceError:
-            check_finite(x)
-            raise
+        rows = self._equilibria(x, propagation)
         if self.unit_rows:
             length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
             rows = rows / torch.where(length == 0, 1.0, length)  # zeros stay zeros
