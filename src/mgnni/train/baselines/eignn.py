@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mgnni.train.baselines.common import by_family
+
 _EIGNN_WEBKB = {
     # README of the code, for the university data [code]; the rule of selection is that of MGNNI's
     # code ("authors").
@@ -78,13 +80,7 @@ def _gind_graphs(dropout: float, lr: float, epochs: int) -> dict[str, Any]:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "eignn": {
-        "heterophilic": {
-            **dict.fromkeys(("cornell", "cornell-fixed", "texas", "wisconsin"), _EIGNN_WEBKB),
-            **dict.fromkeys(
-                ("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered"),
-                _EIGNN_WIKIPEDIA,
-            ),
-        },
+        "heterophilic": by_family(_EIGNN_WEBKB, _EIGNN_WIKIPEDIA),
         # Not stated: MGNNI's own for PPI, head and training [P], with its one scale.
         "ppi": {
             "model": {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mgnni.train.baselines.common import by_family
+
 # Geom-GCN's scripts (NewTableThree*_runs.txt, train_*.py) for the ten splits that all of us use: at
 # most 5000 epochs; patience of 100 epochs in which neither validation loss nor accuracy is as good
 # as its best.
 _GEOM = {"lr": 0.05, "epochs": 5000, "patience": 100, "stopping": "authors"}
-_WEBKB = ("cornell", "cornell-fixed", "texas", "wisconsin")
-_WIKIPEDIA = ("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered")
 
 # As in the same scripts. They read the graph as directed for GAT; the files of Geom-GCN's
 # neighbourhoods are undirected.
@@ -54,10 +54,7 @@ _H2GCN_2 = {
 
 PRESETS: dict[str, dict[str, Any]] = {
     "gat": {
-        "heterophilic": {
-            **dict.fromkeys(_WEBKB, _GAT_WEBKB),
-            **dict.fromkeys(_WIKIPEDIA, _GAT_WIKIPEDIA),
-        },
+        "heterophilic": by_family(_GAT_WEBKB, _GAT_WIKIPEDIA),
         # GAT's paper [r]: 3 layers, 4 x 256, 4 x 256, 6 x 121 averaged, a skip over the
         # middle one, neither L2 nor dropout, two graphs a batch, Adam at .005, patience 100 on loss
         # and micro-F1. The number of epochs is ours; their code stops at 100,000.
@@ -89,16 +86,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
     },
     "h2gcn": {
-        "heterophilic": {
-            **dict.fromkeys(("cornell", "cornell-fixed", "texas", "wisconsin"), _H2GCN_1),
-            **dict.fromkeys(_WIKIPEDIA, _H2GCN_2),
-        },
+        "heterophilic": by_family(_H2GCN_1, _H2GCN_2),
     },
     "geom-gcn": {
-        "heterophilic": {
-            **dict.fromkeys(_WEBKB, _GEOM_WEBKB),
-            **dict.fromkeys(_WIKIPEDIA, _GEOM_WIKIPEDIA),
-        },
+        "heterophilic": by_family(_GEOM_WEBKB, _GEOM_WIKIPEDIA),
     },
 }
 
