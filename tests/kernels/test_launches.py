@@ -14,13 +14,6 @@ from mgnni.layers.dropout import Dropout
 from problems import generator
 
 
-@pytest.fixture
-def cuda(device):
-    if device.type != "cuda":
-        pytest.skip("the kernels run on a GPU alone; set MGNNI_TEST_DEVICE=cuda")
-    return device
-
-
 def weights(kind: str, count: int, h: int) -> torch.Tensor:
     factor = torch.randn(count, h, h, generator=generator(h))
     if kind == "rank-one":

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mgnni.kernels.launches import processors
 from mgnni.kernels.rows import Rows, share_out
+from mgnni.kernels.terms import Lines
 
 
 def csr(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
@@ -78,6 +79,11 @@ class Pattern:
         """The rows, shared out to the processors of the accelerator that they are on."""
         device = self.crow.device
         return share_out(self.lengths, processors(device), device)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The rows as kernels for large graphs take them."""
+        return Lines(self.crow, self.col)
 
     @cached_property
     @torch.inference_mode(False)

@@ -14,6 +14,7 @@ from mgnni.graph.normalize import Bound, NodeNorm
 from mgnni.graph.pattern import Pattern
 from mgnni.graph.product import Product
 from mgnni.graph.spectrum import Spectrum
+from mgnni.kernels.terms import add_term
 
 
 class Propagation:
@@ -197,7 +198,9 @@ class Propagation:
     def multiply(self, x: Tensor) -> Tensor:
         """Return ``P x``, outside of autograd."""
         empty = self.pattern.nnz == 0 or x.numel() == 0
-        return torch.zeros_like(x) if empty else self.matrix @ x
+        if empty or self.pattern.lines.fit(self.values, x):
+            return self.multiply_into(torch.empty_like(x), x)
+        return self.matrix @ x
 
     def multiply_into(
         self, out: Tensor, x: Tensor, factor: float = 1.0, beta: float = 0.0
@@ -205,6 +208,8 @@ class Propagation:
         """Overwrite ``out`` with ``factor * P x + beta * out`` and return it."""
         if self.pattern.nnz == 0 or x.numel() == 0:
             return out.mul_(beta) if beta else out.zero_()
+        if self.pattern.lines.fit(self.values, x):
+            return add_term(self.pattern.lines, self.values, x, out, factor=factor, keep=beta)
         if x.size(1) == 1 and x.device.type == "cpu":  # half the time of a matrix of one column
             return out.view(-1).addmv_(self.matrix, x.view(-1), beta=beta, alpha=factor).view_as(x)
         return out.addmm_(self.matrix, x, beta=beta, alpha=factor)
@@ -243,8 +248,7 @@ class Propagation:
         weight = self.norm.weight
         norm = NodeNorm(self.norm.kind, None if weight is None else weight[nodes])
         values = self.values.detach()[entry]
-        part = self._like(pattern, values, norm, renumbered, int(graphs.sum()))
-        return part, nodes
+        return self._like(pattern, values, norm, renumbered, int(graphs.sum())), nodes
 
     def graph_of_node(self) -> Tensor:
         """The graph of each node, shape ``(num_nodes,)``, also for a single graph."""

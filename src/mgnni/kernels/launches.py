@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from mgnni.kernels.nvrtc import launch, shared_memory
+from mgnni.kernels.nvrtc import launch, shared_memory, why_not
 from mgnni.kernels.rows import Rows
 
 COLUMNS = 8  # of a group: they are worked on, and left out, together
@@ -35,6 +35,16 @@ def processors(device: torch.device) -> int:
 def widest(device: torch.device) -> int:
     """The widest matrix whose eigenpairs one block can find: two copies in float64."""
     return int(((shared_memory(device) - 4096) / 16) ** 0.5) - 3
+
+
+def has_eigenpairs(weight: Tensor) -> bool:
+    """Whether :func:`eigenpairs` can find those of these matrices."""
+    return (
+        weight.device.type == "cuda"
+        and weight.dtype is torch.float32
+        and why_not() is None
+        and weight.size(-1) <= widest(weight.device)
+    )
 
 
 def new_basis(weight: Tensor) -> Tensor:
@@ -207,11 +217,11 @@ def certificates(
     """
     equations, nodes, h = residual.shape
     found = residual.new_zeros(6, equations, num_graphs, dtype=torch.float64)
-    teams = equations * -(-nodes // 4)
+    blocks = max(1, min(-(-nodes // 128), 2 * processors(z.device)))  # of an equation
     null = ctypes.c_void_p(None)
     launch(
         "norms",
-        -(-teams // 32),
+        equations * blocks,
         256,
         residual,
         z,
@@ -225,6 +235,7 @@ def certificates(
         num_graphs,
         int(bias.size(0) == 1),
         int(largest),
+        blocks,
     )
     numbers = torch.empty_like(found[:5])
     launch(

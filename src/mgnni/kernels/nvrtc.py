@@ -124,6 +124,7 @@ def launch(
     threads: int,
     *arguments: Any,
     shared: int = 0,
+    tiles: int = 1,
     cooperative: bool = False,
 ) -> None:
     """Launch a kernel on the current stream of the device of its first tensor.
@@ -134,19 +135,21 @@ def launch(
         threads: of a block.
         arguments: tensors, ints (32 bits), or ctypes values.
         shared: bytes of dynamic shared memory.
+        tiles: of the grid, in its second dimension.
         cooperative: have all blocks on the device at one time, so that they can wait for
             one another.
     """
     index = next(a.get_device() for a in arguments if isinstance(a, Tensor))
     if index != torch.cuda.current_device():
         with torch.cuda.device(index):
-            launch(name, blocks, threads, *arguments, shared=shared, cooperative=cooperative)
+            options: dict[str, Any] = {"tiles": tiles, "cooperative": cooperative}
+            launch(name, blocks, threads, *arguments, shared=shared, **options)
         return
     values = [_value(a) for a in arguments]  # kept alive until the launch has copied them
     pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
     stream = ctypes.c_void_p(torch.cuda.current_stream(index).cuda_stream)
     driver, _ = _libraries()
-    shape = (_function(name, index), blocks, 1, 1, threads, 1, 1, shared, stream, pointers)
+    shape = (_function(name, index), blocks, tiles, 1, threads, 1, 1, shared, stream, pointers)
     start = driver.cuLaunchCooperativeKernel if cooperative else driver.cuLaunchKernel
     rest = () if cooperative else (None,)
     code = start(*shape, *rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch_geometric.nn import JumpingKnowledge
 
@@ -72,5 +73,9 @@ class JKNet(GraphModel):
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the linear map of the outputs of all layers."""
-        rows: Tensor = self.last(self.jump(self.stack(x, propagation)))
+        layers = self.stack(x, propagation)
+        # cuDNN differentiates its LSTM in training only; torch's own, always.
+        fast = self.training or not torch.is_grad_enabled()
+        with torch.backends.cudnn.flags(enabled=fast and torch.backends.cudnn.enabled):
+            rows: Tensor = self.last(self.jump(layers))
         return rows

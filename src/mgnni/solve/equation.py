@@ -104,11 +104,17 @@ class Equations:
         if z.device.type == "cuda":  # few wide products instead of many narrow ones
             for scale in sorted(set(self.scales)):
                 chosen = [i for i, other in enumerate(self.scales) if other == scale]
-                some = z[chosen].permute(1, 0, 2)
-                x = some.reshape(z.size(1), -1)
-                for _ in range(scale):
+                if len(chosen) == 1:  # in place, as there is nothing to bring together
+                    x, out = z[chosen[0]], hopped[chosen[0]]
+                else:
+                    some = z[chosen].permute(1, 0, 2)
+                    x = some.reshape(z.size(1), -1)
+                    out = torch.empty_like(x)
+                for _ in range(scale - 1):
                     x = self.operator.multiply_into(torch.empty_like(x), x)
-                hopped[chosen] = x.view(some.shape).permute(1, 0, 2)
+                self.operator.multiply_into(out, x)
+                if len(chosen) > 1:
+                    hopped[chosen] = out.view(some.shape).permute(1, 0, 2)
             return hopped
         with scratch(z) as take:
             width = min(max(PANEL, CALL // max(z.size(1), 1)), max(z.size(2), 1))

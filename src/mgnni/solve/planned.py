@@ -178,15 +178,18 @@ def solve_planned(equations: Equations, tol: float) -> tuple[Tensor, Tensor, Pen
     bias = (equations.bias[:1] if shared else equations.bias).contiguous()
     eigenvalues, vectors = equations.weights.planned_pairs
     key = (gamma, operator.norm_bound, SHARE * tol)
-    table = launches.table(
-        eigenvalues,
-        _on_device(scales, bias.device),
-        _terms(scales, *key, chebyshev),
-        chebyshev=chebyshev,
-        gamma=gamma,
-        bound=operator.norm_bound,
-        tol=SHARE * tol,
-    )
+    known, name = equations.weights.polynomials, ("planned", *key, scales, chebyshev)
+    if name not in known:  # the adjoint equations have the same
+        known[name] = launches.table(
+            eigenvalues,
+            _on_device(scales, bias.device),
+            _terms(scales, *key, chebyshev),
+            chebyshev=chebyshev,
+            gamma=gamma,
+            bound=operator.norm_bound,
+            tol=SHARE * tol,
+        )
+    table: launches.Table = known[name]
     # Columns stand by the rank of their eigenvalues, those of all equations side by side: slow
     # ones share a group, and the others leave early.
     if shared:
@@ -205,8 +208,8 @@ def solve_planned(equations: Equations, tol: float) -> tuple[Tensor, Tensor, Pen
     )
     z = torch.bmm(total.view(nodes, wide, count).permute(2, 0, 1), vectors.mT)
 
-    name = "chebyshev" if chebyshev else "series"
-    return certify(equations, z, bias, (eigenvalues, table.needed), tol, name)
+    solver = "chebyshev" if chebyshev else "series"
+    return certify(equations, z, bias, (eigenvalues, table.needed), tol, solver)
 
 
 def certify(

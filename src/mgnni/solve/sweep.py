@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from mgnni.kernels.terms import add_term
 from mgnni.solve.certify import frobenius
 from mgnni.solve.equation import PANEL, Equations
 from mgnni.solve.operator import Operator
@@ -71,6 +73,14 @@ class Polynomials:
         k = torch.arange(start, stop).unsqueeze(1)
         rows = self.coefficient(k)
         return torch.where(k > self.degree, torch.zeros_like(rows), rows)
+
+    def step(self, k: int) -> tuple[float, float]:
+        """Factors of the product with the last term, and of the term before, in the k-th one."""
+        if not self.chebyshev:  # P^k c = P P^{k-1} c
+            return 1.0, 0.0
+        if k == 1:  # T_1(P) c = P c
+            return 1 / self.bound, 0.0
+        return 2 / self.bound, -1.0  # T_k(P) c = 2 P T_{k-1}(P) c - T_{k-2}(P) c
 
     def block(self, start: int, stop: int, order: Tensor, like: Tensor) -> Tensor:
         """Coefficients of :math:`t_k`, ``start <= k < stop``, for the columns in this order."""
@@ -144,11 +154,43 @@ def _together(equations: Equations, polynomials: Polynomials) -> Tensor:
             side_by_side = torch.bmm(equations.bias, vectors).permute(1, 0, 2)
             columns.view(nodes, count, channels).copy_(side_by_side)
             torch.index_select(columns, 1, place, out=c)
-        _evaluate(equations.operator, polynomials, order, (columns, c, before, spare))
+        operator = equations.operator
+        if operator.pattern.lines.fit(operator.values, c):
+            _add_terms(operator, polynomials, order, (columns, c, before))
+        else:
+            _evaluate(operator, polynomials, order, (columns, c, before, spare))
         # The columns go back to their equations in the order of the eigenvectors.
         ordered = torch.index_select(columns, 1, back, out=spare)
         change = ordered.view(nodes, count, channels).permute(1, 0, 2)
         return torch.baddbmm(equations.bias, change, vectors.mT)
+
+
+def _add_terms(
+    operator: Operator, polynomials: Polynomials, order: Tensor, memory: tuple[Tensor, ...]
+) -> None:
+    """As :func:`_evaluate`, by a kernel that passes over memory once a term."""
+    total, t, t_before = memory
+    matrix = operator.pattern.lines, operator.values.detach()
+    widths = _widths(polynomials.degree[order], 1)
+    coefficient = polynomials.block(0, min(BLOCK, len(widths)), order, total)
+    torch.mul(t, coefficient[0] - 1, out=total)
+    for k in range(1, len(widths)):
+        if k % BLOCK == 0:
+            coefficient = polynomials.block(k, min(k + BLOCK, len(widths)), order, total)
+        factor, beta = polynomials.step(k)
+        options: dict[str, Any] = {"width": widths[k], "factor": factor, "keep": beta}
+        row = coefficient[k % BLOCK]
+        t, t_before = add_term(*matrix, t, t_before, total, row, **options), t
+
+
+def _widths(degree: Tensor, lanes: int) -> list[int]:
+    """How many columns the k-th term still touches, for every k; degrees are falling."""
+    highest = int(degree[0]) if degree.numel() else 0
+    active = degree.numel() - torch.searchsorted(degree.flip(0), torch.arange(highest + 1))
+    # Columns kept a little too long have zero coefficients.
+    whole = torch.where(active > 1, -(-active // lanes) * lanes, active)
+    widths: list[int] = whole.clamp(max=degree.numel()).tolist()
+    return widths
 
 
 def _evaluate(
@@ -172,13 +214,8 @@ def _evaluate(
     """
     total, t, t_before, spare = memory
     nodes, width = total.shape
-    degree = polynomials.degree[order]
-    # How many columns the k-th term still touches, for every k, counted once.
-    highest = int(degree[0]) if degree.numel() else 0
-    active = degree.numel() - torch.searchsorted(degree.flip(0), torch.arange(highest + 1))
-    # Columns kept a little too long have zero coefficients.
-    lanes = torch.where(active > 1, -(-active // LANES) * LANES, active)
-    widths = lanes.clamp(max=width).tolist()
+    widths = _widths(polynomials.degree[order], LANES)
+    highest = len(widths) - 1
     coefficient = polynomials.block(0, min(BLOCK, highest + 1), order, total)
     torch.mul(t, coefficient[0] - 1, out=total)
     # Graphs of a batch would wait for one another, and so depend on their company.
@@ -194,12 +231,7 @@ def _evaluate(
                 t_before, spare = _narrow(t_before, width, spare), t_before
             else:
                 t_before = _shaped(t_before, nodes, width)
-        if not polynomials.chebyshev:  # P^k c = P P^{k-1} c
-            factor, beta = 1.0, 0.0
-        elif k == 1:  # T_1(P) c = P c
-            factor, beta = 1 / polynomials.bound, 0.0
-        else:  # T_k(P) c = 2 P T_{k-1}(P) c - T_{k-2}(P) c
-            factor, beta = 2 / polynomials.bound, -1.0
+        factor, beta = polynomials.step(k)
         t, t_before = operator.multiply_into(t_before, t, factor, beta), t
         row = coefficient[k % BLOCK, :width]
         total[:, :width].addcmul_(t, row)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.kernels.launches import eigenpairs
+from mgnni.kernels.launches import eigenpairs, has_eigenpairs
 from mgnni.solve.outliers import Outliers, outliers
 
 WIDE = 512  # channels past which an eigendecomposition of W costs more than it saves
@@ -61,6 +61,11 @@ class Weights:
     @cached_property
     def decoupling(self) -> Decoupling:
         """Eigenpairs of symmetric weights, from float64 so that splitting adds no error."""
+        tried = "planned_pairs" in self.__dict__  # and were not good enough, or nobody would ask
+        if self.normed and self.channels and not tried and has_eigenpairs(self.tensor):
+            values, vectors = eigenpairs(self.tensor)
+            kept = self.channels
+            return Decoupling(values[:, :kept].cpu(), vectors[..., :kept].contiguous())
         weight = self.tensor.double()
         if weight.device.type == "cuda" and len(weight) > FEW:
             weight = weight.cpu()  # an accelerator takes small matrices one by one, and slowly

@@ -1,0 +1,12 @@
+"""What the tests of kernels share."""
+
+import pytest
+import torch
+
+
+@pytest.fixture
+def cuda(device: torch.device) -> torch.device:
+    """A GPU."""
+    if device.type != "cuda":
+        pytest.skip("the kernels run on a GPU alone; set MGNNI_TEST_DEVICE=cuda")
+    return device

@@ -1,0 +1,136 @@
+"""One term in one pass, against dense products in double precision."""
+
+import pytest
+import torch
+
+from kernels.test_launches import sparse
+from mgnni.kernels import terms
+from mgnni.solve.equation import Equations
+from mgnni.solve.series import neumann
+from mgnni.solve.sweep import sweep
+from mgnni.solve.weights import Weights
+from problems import generator, propagation
+
+SHAPES = {
+    "one node": [1],
+    "no entries": [0, 0, 0],
+    "hub": [1500, *[2] * 1499],
+    "two hubs": [3, 1100, 1025, *[1024] * 2, *[0] * 1200],
+    "empty rows": [0, 0, 5, 40, 0, *[1] * 90, 0],
+    "many rows": [(7 * i) % 75 for i in range(2500)],
+}
+
+
+def matrix_of(lengths: list[int], device: torch.device) -> tuple[tuple, torch.Tensor]:
+    """A matrix in CSR on the device, and dense on the CPU."""
+    count, col, value = sparse(lengths, len(lengths))
+    crow = torch.cat([torch.zeros(1, dtype=torch.long), count.cumsum(0)]).int()
+    row = torch.arange(len(lengths)).repeat_interleave(count)
+    dense = torch.zeros(len(lengths), len(lengths), dtype=torch.float64)
+    dense[row, col.long()] = value.double()
+    return (terms.Lines(crow.to(device), col.to(device)), value.to(device)), dense
+
+
+def test_long_rows_and_hubs():
+    crow = torch.tensor([0, terms.LONG, 2 * terms.LONG + 1, 2 * terms.LONG + 1])
+    lines = terms.Lines(crow, torch.zeros(int(crow[-1])))
+    assert lines.long.tolist() == [1]
+    assert not lines.even
+    assert terms.Lines(crow[:2], torch.zeros(terms.LONG)).even
+    long = terms.LONG + 1
+    assert terms.Lines(torch.arange(terms.HUB + 1) * long, torch.zeros(terms.HUB * long)).even
+    assert terms.Lines(torch.zeros(1, dtype=torch.int32), torch.zeros(0)).even  # no rows
+
+
+@pytest.mark.parametrize("columns", [4, 8, 12, 36, 64, 128, 132, 256])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_term_is_a_product_a_recurrence_and_a_sum(cuda, shape, columns):
+    matrix, dense = matrix_of(SHAPES[shape], cuda)
+    n = len(SHAPES[shape])
+    now, before, total = torch.randn(3, n, columns)
+    coefficient = torch.randn(columns)
+    for keep in (0.0, -1.0):
+        following = 1.5 * dense @ now.double() + keep * before.double()
+        summed = total.double() + coefficient.double() * following
+        found = []
+        for _ in range(2):
+            new, sums = before.to(cuda), total.to(cuda)
+            if not keep:
+                new.fill_(torch.nan)  # is not read
+            options = {"factor": 1.5, "keep": keep}
+            given = terms.add_term(
+                *matrix, now.to(cuda), new, sums, coefficient.to(cuda), **options
+            )
+            assert given is new
+            found.append((new.cpu(), sums.cpu()))
+        assert torch.equal(found[0][0], found[1][0])  # sums add in one order
+        torch.testing.assert_close(found[0][0].double(), following, rtol=0, atol=5e-6)
+        torch.testing.assert_close(found[0][1].double(), summed, rtol=0, atol=2e-5)
+    alone = terms.add_term(*matrix, now.to(cuda), torch.empty(n, columns, device=cuda))
+    torch.testing.assert_close(alone.cpu().double(), dense @ now.double(), rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize("width", [1, 4, 9, 63, 64])
+def test_only_the_first_columns_are_touched(cuda, width):
+    matrix, dense = matrix_of(SHAPES["two hubs"], cuda)
+    n = len(SHAPES["two hubs"])
+    now, before, total = torch.randn(3, n, 64)
+    new, sums = before.to(cuda), total.to(cuda)
+    terms.add_term(*matrix, now.to(cuda), new, sums, torch.ones(64, device=cuda), width=width)
+    end = -(-width // 4) * 4
+    wanted = dense @ now.double()
+    torch.testing.assert_close(new[:, :width].cpu().double(), wanted[:, :width], rtol=0, atol=5e-6)
+    assert torch.equal(new[:, end:].cpu(), before[:, end:])
+    assert torch.equal(sums[:, end:].cpu(), total[:, end:])
+
+
+@pytest.mark.parametrize("kind", ["sym", "out"])
+def test_sweeps_by_terms_are_those_of_plain_torch(cuda, kind, monkeypatch):
+    n, h, scales = 40, 6, (1, 2)
+    operator = propagation(kind, n, dtype=torch.float32).to(cuda)
+    factor = torch.randn(2, h, h, generator=generator(3))
+    gram = factor.mT @ factor
+    weight = (gram / gram.norm(dim=(1, 2), keepdim=True)).to(cuda)
+    bias = torch.randn(2, n, h, generator=generator(4)).to(cuda)
+    equations = Equations(operator, scales, 0.9, Weights(weight), bias)
+    polynomials = neumann(equations, 1e-6, 1000)[0]
+    counted = []
+
+    def counting(*given, **options):
+        counted.append(options["width"])
+        return terms.add_term(*given, **options)
+
+    monkeypatch.setattr("mgnni.solve.sweep.add_term", counting)
+    ours, steps = sweep(equations, polynomials)
+    assert len(counted) == max(steps)
+    assert counted == sorted(counted, reverse=True)
+    assert counted[-1] < counted[0]  # finished columns are left out
+    monkeypatch.setattr(terms.Lines, "fit", lambda *_: False)
+    plain, _ = sweep(equations, polynomials)
+    torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 4, 64])
+@pytest.mark.parametrize("kind", ["sym", "out"])
+def test_products_of_an_operator(cuda, kind, columns):
+    operator = propagation(kind, 40, dtype=torch.float32).to(cuda)
+    x, out = torch.randn(2, 40, columns, device=cuda)
+    wanted = operator.double().to_dense() @ x.double()
+    torch.testing.assert_close(operator.multiply(x).double(), wanted, rtol=1e-5, atol=1e-6)
+    wide = torch.randn(40, 2 * columns, device=cuda)[:, ::2].copy_(x)  # with gaps
+    torch.testing.assert_close(operator.multiply(wide).double(), wanted, rtol=1e-5, atol=1e-6)
+    summed = 2 * wanted - 0.5 * out.double()
+    given = operator.multiply_into(out, x, 2.0, -0.5)
+    assert given is out
+    torch.testing.assert_close(out.double(), summed, rtol=1e-5, atol=1e-6)
+
+
+def test_what_does_not_fit(device):
+    operator = propagation("out", 12, dtype=torch.float32).to(device)
+    lines, values = operator.pattern.lines, operator.values
+    x = torch.zeros(12, 8, device=device)
+    assert lines.fit(values, x) == (device.type == "cuda")
+    for other in (x.double(), x[:, :3], x[:, :7], x.T[:8].T[:, ::2], x.view(-1), x.cpu()):
+        assert not lines.fit(values, other)
+    assert not lines.fit(values.double(), x)
+    assert not terms.Lines(lines.crow.long(), lines.col).fit(values, x)
