@@ -6,12 +6,15 @@ most of these are lopsided: directed, weighted, with isolated nodes and non-symm
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from torch_geometric.utils import to_undirected
 
 from mgnni import Propagation
+from mgnni.kernels.terms import add_term
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -146,5 +149,12 @@ def widths_of_products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         assert x.is_contiguous()
         return multiply_into(self, out, x, factor, beta)
 
+    def added(
+        *given: Any, **options: Any
+    ) -> Tensor:  # by a kernel, which takes columns as they are
+        widths.append(options["width"])
+        return add_term(*given, **options)
+
     monkeypatch.setattr(Propagation, "multiply_into", counted)
+    monkeypatch.setattr("mgnni.solve.sweep.add_term", added)
     return widths

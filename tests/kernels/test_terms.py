@@ -42,13 +42,16 @@ def test_long_rows_and_hubs():
     assert terms.Lines(torch.zeros(1, dtype=torch.int32), torch.zeros(0)).even  # no rows
 
 
-@pytest.mark.parametrize("columns", [4, 8, 12, 36, 64, 128, 132, 256])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["single", "double"])
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 12, 36, 50, 64, 128, 129, 132, 256])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_term_is_a_product_a_recurrence_and_a_sum(cuda, shape, columns):
-    matrix, dense = matrix_of(SHAPES[shape], cuda)
+def test_a_term_is_a_product_a_recurrence_and_a_sum(cuda, shape, columns, dtype):
+    (lines, values), dense = matrix_of(SHAPES[shape], cuda)
+    matrix = lines, values.to(dtype)
     n = len(SHAPES[shape])
-    now, before, total = torch.randn(3, n, columns)
-    coefficient = torch.randn(columns)
+    now, before, total = torch.randn(3, n, columns, dtype=dtype)
+    coefficient = torch.randn(columns, dtype=dtype)
+    near = {"rtol": 0, "atol": 2e-5 if dtype is torch.float32 else 1e-13}
     for keep in (0.0, -1.0):
         following = 1.5 * dense @ now.double() + keep * before.double()
         summed = total.double() + coefficient.double() * following
@@ -64,10 +67,36 @@ def test_a_term_is_a_product_a_recurrence_and_a_sum(cuda, shape, columns):
             assert given is new
             found.append((new.cpu(), sums.cpu()))
         assert torch.equal(found[0][0], found[1][0])  # sums add in one order
-        torch.testing.assert_close(found[0][0].double(), following, rtol=0, atol=5e-6)
-        torch.testing.assert_close(found[0][1].double(), summed, rtol=0, atol=2e-5)
-    alone = terms.add_term(*matrix, now.to(cuda), torch.empty(n, columns, device=cuda))
-    torch.testing.assert_close(alone.cpu().double(), dense @ now.double(), rtol=0, atol=5e-6)
+        torch.testing.assert_close(found[0][0].double(), following, **near)
+        torch.testing.assert_close(found[0][1].double(), summed, **near)
+    alone = terms.add_term(*matrix, now.to(cuda), torch.empty_like(now, device=cuda))
+    torch.testing.assert_close(alone.cpu().double(), dense @ now.double(), **near)
+
+
+def test_places_between_those_of_whole_loads(cuda):
+    matrix, dense = matrix_of(SHAPES["empty rows"], cuda)
+    n = len(SHAPES["empty rows"])
+    memory = torch.randn(n * 8 + 3, device=cuda)
+    for start in range(4):
+        now = memory[start : start + n * 8].view(n, 8)
+        found = terms.add_term(*matrix, now, torch.empty(n, 8, device=cuda))
+        wanted = dense @ now.cpu().double()
+        torch.testing.assert_close(found.cpu().double(), wanted, rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 8])
+def test_a_row_does_not_know_the_others(cuda, columns):
+    """Not to the last digit, however large the numbers around it are."""
+    (lines, values), _ = matrix_of(SHAPES["many rows"], cuda)
+    n = len(SHAPES["many rows"])
+    now = torch.randn(n, columns, device=cuda)
+    first = terms.add_term(lines, values, now, torch.empty_like(now))
+    row = 1234
+    mine = lines.col[int(lines.crow[row]) : int(lines.crow[row + 1])].long()
+    others = torch.full((n, 1), 1e20, device=cuda)
+    others[mine] = 1
+    again = terms.add_term(lines, values, now * others, torch.empty_like(now))
+    assert torch.equal(first[row], again[row])
 
 
 @pytest.mark.parametrize("width", [1, 4, 9, 63, 64])

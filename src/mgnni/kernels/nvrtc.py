@@ -101,12 +101,18 @@ def _context(device: int) -> ctypes.c_void_p:
 
 
 @lru_cache
-def _function(name: str, device: int) -> ctypes.c_void_p:
-    """The kernel ``name`` of ``name.cu``, on a device; compiled once."""
-    driver, _ = _libraries()
-    source = (Path(__file__).parent / f"{name}.cu").read_text(encoding="utf-8")
+def _binary(file: str, device: int) -> bytes:
+    """Machine code of a file, compiled once."""
+    source = (Path(__file__).parent / file).read_text(encoding="utf-8")
     major, minor = torch.cuda.get_device_capability(device)
-    binary = _compiled(source, f"{name}.cu", f"sm_{major}{minor}")
+    return _compiled(source, file, f"sm_{major}{minor}")
+
+
+@lru_cache
+def _function(name: str, device: int) -> ctypes.c_void_p:
+    """The kernel ``name`` on a device; its file is named by the part before an underscore."""
+    driver, _ = _libraries()
+    binary = _binary(f"{name.split('_')[0]}.cu", device)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     _checked(driver.cuModuleLoadData(ctypes.byref(module), binary), f"loading {name}")
     _checked(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()), name)
@@ -130,7 +136,7 @@ def launch(
     """Launch a kernel on the current stream of the device of its first tensor.
 
     Args:
-        name: of the kernel and of its file.
+        name: of the kernel; its file is named by the part before an underscore.
         blocks: of the grid.
         threads: of a block.
         arguments: tensors, ints (32 bits), or ctypes values.

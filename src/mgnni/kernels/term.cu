@@ -1,40 +1,40 @@
-// One term of a sweep over a large graph, in one pass over memory:
+// One term of a sweep, or a product alone, in one pass over memory:
 //
 //   next  = factor * P now + keep * next,
 //   total = total + coefficient * next,     if there is a total.
 //
-// A warp takes a row, whole blocks take a long one, some columns each. Its lanes stand side by side over the columns, four
-// columns each; if that leaves lanes over, they take other entries of the row at the same time.
-// Sums always add in one order. Only the first columns of the rows are touched, so columns that are
-// finished cost nothing, and nothing has to be moved together.
+// A warp takes a row, whole blocks take a long one, some columns each. Its lanes stand side by side
+// over the columns, up to four columns each; if that leaves lanes over, they take other entries of
+// the row at the same time. Sums always add in one order, and no row has a part in that of another.
+// Only the first columns of the rows are touched, so columns that are finished cost nothing, and
+// nothing has to be moved together.
 
 #define FULL 0xFFFFFFFFu
 #define MOST_WARPS 32
 
-__device__ __forceinline__ void add(float4& sum, float v, float4 x) {
-  sum.x = fmaf(v, x.x, sum.x);
-  sum.y = fmaf(v, x.y, sum.y);
-  sum.z = fmaf(v, x.z, sum.z);
-  sum.w = fmaf(v, x.w, sum.w);
+template <typename T, int V>
+struct alignas(sizeof(T) * V) Pack {
+  T v[V];
+};
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V> load(const T* from) {
+  return *reinterpret_cast<const Pack<T, V>*>(from);
 }
 
-__device__ __forceinline__ void add(float4& sum, float4 v, float4 x) {
-  sum.x = fmaf(v.x, x.x, sum.x);
-  sum.y = fmaf(v.y, x.y, sum.y);
-  sum.z = fmaf(v.z, x.z, sum.z);
-  sum.w = fmaf(v.w, x.w, sum.w);
+template <typename T, int V>
+__device__ __forceinline__ void add(Pack<T, V>& sum, T v, const Pack<T, V>& x) {
+#pragma unroll
+  for (int i = 0; i < V; ++i) sum.v[i] = fma(v, x.v[i], sum.v[i]);
 }
 
-extern "C" __global__ void __launch_bounds__(1024) term(
-    const int* __restrict__ crow, const int* __restrict__ col, const float* __restrict__ value,
-    const int* __restrict__ chosen,  // rows to take; none: all of them but long ones
-    int rows, int longest,           // rows; entries past which a row is a long one
-    const float* __restrict__ now, float* next, float* total,  // rows of pitch numbers
-    const float* __restrict__ coefficient, int width, long long pitch,
-    float factor, float keep,
-    int warps,    // that share a row: one, or all of a block
-    int lanes) {  // that take an entry, a power of two
-  __shared__ float4 partial[MOST_WARPS][32];
+template <typename T, int V>
+__device__ __forceinline__ void run(
+    const int* __restrict__ crow, const int* __restrict__ col, const T* __restrict__ value,
+    const int* __restrict__ chosen, int rows, int longest, const T* __restrict__ now, T* next,
+    T* total, const T* __restrict__ coefficient, int width, long long pitch, T factor, T keep,
+    int warps, int lanes) {
+  __shared__ Pack<T, V> partial[MOST_WARPS][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int member = warp % warps, teams = blockDim.x / 32 / warps;
   const long long index = (long long)blockIdx.x * teams + warp / warps;
@@ -43,53 +43,72 @@ extern "C" __global__ void __launch_bounds__(1024) term(
   const int begin = crow[row], stop = crow[row + 1];
   if (!chosen && stop - begin > longest) return;
   const int side = 32 / lanes, place = lane / lanes, slot = lane % lanes;
-  const int tile = 4 * lanes;  // columns taken at one time
+  const int tile = V * lanes;  // columns taken at one time
   for (int base = tile * blockIdx.y; base < width; base += tile * gridDim.y) {
-    const int column = base + 4 * slot;
+    const int column = base + V * slot;
     const bool mine = column < width;
-    const float* x = now + (mine ? column : base);
-    float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
+    const T* x = now + (mine ? column : base);
+    Pack<T, V> sum = {};
     for (int from = begin + 32 * member; from < stop; from += 32 * warps) {
       // All lanes read entries together, and hand them on to one another.
       const int e = min(from + lane, stop - 1);
       const int c = __ldcs(col + e);
-      const float v = from + lane < stop ? __ldcs(value + e) : 0.f;
+      const T v = from + lane < stop ? __ldcs(value + e) : T(0);
       const int count = min(32, stop - from);
       int j = place;
       for (; j - place + 3 * side < count; j += 4 * side) {  // four loads under way at a time
-        float4 y[4];
+        Pack<T, V> y[4];
 #pragma unroll
         for (int u = 0; u < 4; ++u)
-          y[u] = __ldg((const float4*)(x + __shfl_sync(FULL, c, j + u * side) * pitch));
+          y[u] = load<T, V>(x + __shfl_sync(FULL, c, j + u * side) * pitch);
 #pragma unroll
         for (int u = 0; u < 4; ++u) add(sum, __shfl_sync(FULL, v, j + u * side), y[u]);
       }
       for (; j - place < count; j += side) {
-        const float4 y = __ldg((const float4*)(x + __shfl_sync(FULL, c, j) * pitch));
+        const Pack<T, V> y = load<T, V>(x + __shfl_sync(FULL, c, j) * pitch);
         add(sum, __shfl_sync(FULL, v, j), y);
       }
     }
     for (int step = lanes; step < 32; step *= 2) {
-      sum.x += __shfl_xor_sync(FULL, sum.x, step);
-      sum.y += __shfl_xor_sync(FULL, sum.y, step);
-      sum.z += __shfl_xor_sync(FULL, sum.z, step);
-      sum.w += __shfl_xor_sync(FULL, sum.w, step);
+#pragma unroll
+      for (int i = 0; i < V; ++i) sum.v[i] += __shfl_xor_sync(FULL, sum.v[i], step);
     }
     if (warps > 1) {
       partial[warp][lane] = sum;
       __syncthreads();
       if (member == 0)
-        for (int other = 1; other < warps; ++other) add(sum, 1.f, partial[other][lane]);
+        for (int other = 1; other < warps; ++other) add(sum, T(1), partial[other][lane]);
       __syncthreads();
     }
     if (member || place || !mine) continue;
     const long long at = row * pitch + column;
-    float4 t = make_float4(factor * sum.x, factor * sum.y, factor * sum.z, factor * sum.w);
-    if (keep != 0.f) add(t, keep, __ldcs((const float4*)(next + at)));
-    *(float4*)(next + at) = t;
+    Pack<T, V> t = {};
+    add(t, factor, sum);
+    if (keep != 0) add(t, keep, load<T, V>(next + at));
+    *reinterpret_cast<Pack<T, V>*>(next + at) = t;
     if (!total) continue;
-    float4 s = __ldcs((const float4*)(total + at));
-    add(s, __ldg((const float4*)(coefficient + column)), t);
-    __stcs((float4*)(total + at), s);
+    Pack<T, V> s = load<T, V>(total + at), a = load<T, V>(coefficient + column);
+#pragma unroll
+    for (int i = 0; i < V; ++i) s.v[i] = fma(a.v[i], t.v[i], s.v[i]);
+    *reinterpret_cast<Pack<T, V>*>(total + at) = s;
   }
 }
+
+#define KERNEL(T, V)                                                                              \
+  extern "C" __global__ void __launch_bounds__(1024) term_##T##V(                                 \
+      const int* crow, const int* col, const T* value,                                            \
+      const int* chosen,      /* rows to take; none: all of them but long ones */                 \
+      int rows, int longest,  /* rows; entries past which a row is a long one */                  \
+      const T* now, T* next, T* total, /* rows of pitch numbers */                                \
+      const T* coefficient, int width, long long pitch, double factor, double keep,               \
+      int warps,    /* that share a row: one, or all of a block */                                \
+      int lanes) {  /* that take an entry, a power of two */                                      \
+    run<T, V>(crow, col, value, chosen, rows, longest, now, next, total, coefficient, width,      \
+              pitch, (T)factor, (T)keep, warps, lanes);                                           \
+  }
+
+KERNEL(float, 4)
+KERNEL(float, 2)
+KERNEL(float, 1)
+KERNEL(double, 2)
+KERNEL(double, 1)

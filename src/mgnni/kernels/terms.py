@@ -15,8 +15,8 @@ from mgnni.kernels.nvrtc import launch, why_not
 LONG = 1024  # entries past which whole blocks share a row
 HUB = 256  # part of all entries past which one row would keep the others waiting
 _ROWS, _WARPS = 8, 32  # rows of a block, and warps of one that shares a row
-_COLUMNS = 4  # of a lane, in one load
-_TILE = 8  # lanes over the columns of a long row: others take other columns
+_TILE = 8  # lanes over the columns of a long row: other blocks take other columns
+_KINDS = {torch.float32: ("float", 4), torch.float64: ("double", 2)}  # in one load of a lane
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +47,12 @@ class Lines:
         """Whether the matrix with these entries can be multiplied so by these columns."""
         return (
             columns.device.type == "cuda"
-            and columns.dtype is values.dtype is torch.float32
+            and columns.dtype is values.dtype
+            and columns.dtype in _KINDS
             and self.crow.dtype is torch.int32
             and columns.dim() == 2
-            and columns.size(1) % _COLUMNS == 0
             and columns.numel() > 0
             and columns.is_contiguous()
-            and columns.data_ptr() % 16 == 0
             and why_not() is None
             and self.even
         )
@@ -85,20 +84,24 @@ def add_term(
         keep: of the term before that one; it is not read if this is zero.
     """
     pitch = now.size(1)
-    width = pitch if width is None else min(-(-width // _COLUMNS) * _COLUMNS, pitch)
+    name, each = _KINDS[now.dtype]
+    places = [one.data_ptr() for one in (now, following, total, coefficient) if one is not None]
+    while pitch % each or any(place % (each * now.element_size()) for place in places):
+        each //= 2
+    width = pitch if width is None else min(-(-width // each) * each, pitch)
     lanes = 1
-    while lanes < 32 and _COLUMNS * lanes < width:
+    while lanes < 32 and each * lanes < width:
         lanes *= 2
     null = ctypes.c_void_p(None)
     few = min(lanes, _TILE)
     rows, many = lines.crow.numel() - 1, lines.long.numel()
     launches: list[tuple[Any, ...]] = [(null, rows, 1, -(-rows // _ROWS), _ROWS, lanes, 1)]
     if many:
-        tiles = -(-width // (_COLUMNS * few))
+        tiles = -(-width // (each * few))
         launches.append((lines.long, many, _WARPS, many, _WARPS, few, tiles))
     for chosen, count, team, blocks, warps, beside, tiles in launches:
         launch(
-            "term",
+            f"term_{name}{each}",
             blocks,
             32 * warps,
             lines.crow,
@@ -113,8 +116,8 @@ def add_term(
             null if coefficient is None else coefficient,
             width,
             ctypes.c_longlong(pitch),
-            ctypes.c_float(factor),
-            ctypes.c_float(keep),
+            ctypes.c_double(factor),
+            ctypes.c_double(keep),
             team,
             beside,
             tiles=tiles,
