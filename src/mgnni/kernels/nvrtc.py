@@ -100,6 +100,18 @@ def _context(device: int) -> ctypes.c_void_p:
     return context
 
 
+def enter(device: torch.device) -> None:
+    """Have this thread, one of autograd's perhaps, meet the device; torch warns if it has not."""
+    if device.type != "cuda":
+        return
+    driver, _ = _libraries()
+    current = ctypes.c_void_p()
+    _checked(driver.cuCtxGetCurrent(ctypes.byref(current)), "asking for the device")
+    if not current.value:
+        index = torch.cuda.current_device() if device.index is None else device.index
+        _checked(driver.cuCtxSetCurrent(_context(index)), f"entering device {index}")
+
+
 @lru_cache
 def _binary(file: str, device: int) -> bytes:
     """Machine code of a file, compiled once."""

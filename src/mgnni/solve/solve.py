@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mgnni.kernels.nvrtc import enter
 from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure, spread
 from mgnni.solve.equation import Equations
 from mgnni.solve.planned import Pending, fits, solve_planned
@@ -85,6 +86,7 @@ def solve(
     with torch.autocast(device.type, enabled=False), full_precision(device):
         planned = None if options.max_iter is not None else plan_for(equations, options.solver)
         if planned is not None:
+            enter(device)
             z, hop, pending = planned(equations, options.tol)
             if deferred:
                 return Solution(z, hop, pending)
