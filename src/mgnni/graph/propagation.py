@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mgnni.graph.build import build
 from mgnni.graph.check import check_weight
+from mgnni.graph.core import Core, core_of, restricted
 from mgnni.graph.normalize import Bound, NodeNorm
 from mgnni.graph.pattern import Pattern
 from mgnni.graph.product import Product
@@ -55,6 +56,7 @@ class Propagation:
         self.unit = max(unit, torch.finfo(values.dtype).eps)
         self._matrix: Tensor | None = None
         self._spectrum: Spectrum | None = None
+        self._core: tuple[Core | None] | None = None
         self.prefers_spectrum = False
         self._double: Propagation | None = None
         self._adjoint: Propagation | None = None
@@ -112,7 +114,7 @@ class Propagation:
             num_graphs=parts.num_graphs,
         )
 
-    def _like(
+    def like(
         self,
         pattern: Pattern,
         values: Tensor,
@@ -175,6 +177,13 @@ class Propagation:
         return self._spectrum
 
     @property
+    def core(self) -> Core | None:
+        """The part in which equations are coupled, if that is much less than all; found once."""
+        if self._core is None:
+            self._core = (core_of(self),)
+        return self._core[0]
+
+    @property
     def largest_graph(self) -> int:
         """The largest number of nodes of one graph."""
         if self.batch is None:
@@ -225,7 +234,7 @@ class Propagation:
             pattern, order = self.pattern.transposed
             with torch.inference_mode(False), torch.enable_grad():  # for every later use
                 values = self.values[order]
-            self._adjoint = self._like(
+            self._adjoint = self.like(
                 pattern, values, self.norm.dual(), self.batch, self.num_graphs
             )
             self._adjoint._adjoint_of = weakref.ref(self)
@@ -237,18 +246,10 @@ class Propagation:
         Args:
             graphs: which graphs to keep, a boolean mask of shape ``(num_graphs,)``.
         """
-        batch = self.graph_of_node()
-        keep = graphs[batch]
-        nodes = keep.nonzero().squeeze(1)
-        number = torch.cumsum(keep, 0) - 1
-        entry = keep[self.pattern.row]
-        row, col = number[self.pattern.row[entry]], number[self.pattern.col[entry].long()]
-        pattern = Pattern.from_sorted(row, col, nodes.numel())
-        renumbered = (torch.cumsum(graphs, 0) - 1)[batch[nodes]]
-        weight = self.norm.weight
-        norm = NodeNorm(self.norm.kind, None if weight is None else weight[nodes])
-        values = self.values.detach()[entry]
-        return self._like(pattern, values, norm, renumbered, int(graphs.sum())), nodes
+        part, nodes = restricted(self, graphs[self.graph_of_node()])
+        part.batch = (torch.cumsum(graphs, 0) - 1)[self.graph_of_node()[nodes]]
+        part.num_graphs = int(graphs.sum())
+        return part, nodes
 
     def graph_of_node(self) -> Tensor:
         """The graph of each node, shape ``(num_nodes,)``, also for a single graph."""
@@ -275,7 +276,7 @@ class Propagation:
         norm = NodeNorm(self.norm.kind, None if weight is None else weight.to(device))
         values = self.values.to(device=device, dtype=dtype)
         batch = None if self.batch is None else self.batch.to(device)
-        return self._like(self.pattern.to(device), values, norm, batch, self.num_graphs)
+        return self.like(self.pattern.to(device), values, norm, batch, self.num_graphs)
 
     def double(self) -> Propagation:
         """Return the operator in float64; converted once."""
@@ -287,7 +288,7 @@ class Propagation:
         return self._double
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = {"_matrix", "_spectrum", "_double", "_adjoint", "_adjoint_of"}
+        derived = {"_matrix", "_spectrum", "_core", "_double", "_adjoint", "_adjoint_of"}
         return {k: None if k in derived else v for k, v in self.__dict__.items()}
 
     def __repr__(self) -> str:

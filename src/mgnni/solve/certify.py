@@ -173,9 +173,9 @@ def certified(
     return plain_r, reference, bound if turned is None else bound * turned
 
 
-def measure(equations: Equations, z: Tensor) -> Measurement:
-    """Measure the residual at ``z`` and what it certifies."""
-    hop = equations.hop(z)
+def measure(equations: Equations, z: Tensor, hop: Tensor | None = None) -> Measurement:
+    """Measure the residual at ``z`` and what it certifies; ``hop`` is ``P^m z``, if at hand."""
+    hop = equations.hop(z) if hop is None else hop
     residual = torch.baddbmm(
         equations.bias, hop, equations.weights.tensor, alpha=equations.gamma
     ).sub_(z)

@@ -15,6 +15,7 @@ from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure
 from mgnni.solve.equation import Equations
 from mgnni.solve.planned import Pending, fits, solve_planned
 from mgnni.solve.planned_wide import fits_wide, solve_planned_wide
+from mgnni.solve.reduced import propose
 from mgnni.solve.result import SolveStats, Status
 from mgnni.solve.solver import SOLVERS, Proposal, Solver, choose, sufficient
 
@@ -150,17 +151,17 @@ def _propose(
 ) -> Proposal:
     """Solve from zero, or from a start that is near: then for what is missing, to fewer digits."""
     if start is None or equations.operator.batch is not None:  # no graph depends on its company
-        return solver.propose(equations, tol, budget)
+        return propose(solver, equations, tol, budget)
     found = measure(equations, start)
     gap = float(found.relative.max())
     if not gap < NEAR:  # nan too
-        return solver.propose(equations, tol, budget)
+        return propose(solver, equations, tol, budget)
     if gap <= tol:
         return Proposal(start, torch.zeros(len(equations), 1, dtype=torch.long), False)
     # Relative to a correction, which may be larger than its right-hand side by 1 / (1 - L).
     target = tol / gap * (1 - max(equations.contractions))
-    dz, steps, exhausted = solver.propose(equations.with_bias(found.residual), target, budget)
-    return Proposal(start + dz, steps, exhausted)
+    change = propose(solver, equations.with_bias(found.residual), target, budget)
+    return Proposal(start + change.z, change.iterations, change.exhausted)
 
 
 def _correct(
@@ -176,8 +177,8 @@ def _correct(
     """
     tol, solver = options.tol, SOLVERS[name]
     budget = options.max_iter or sufficient(equations, tol)
-    z, iterations, exhausted = _propose(equations, 0.7 * tol, budget, solver, start)
-    found = measure(equations, z)
+    z, iterations, exhausted, hop = _propose(equations, 0.7 * tol, budget, solver, start)
+    found = measure(equations, z, hop)
     # Whether a graph is corrected, and how far, depends on that graph alone.
     open_ = ~(found.relative <= tol) & found.residual_norm.isfinite()  # (equations, graphs)
     if exhausted or not bool(open_.any()):
@@ -195,7 +196,7 @@ def _correct(
         chosen = spread(equations.operator, open_.to(z.device))
         correction = equations.with_bias((found.residual * chosen).to(z.dtype))
         left = max(budget - int(iterations.max()), 1)
-        dz, steps, exhausted = solver.propose(correction, target, left)
+        dz, steps, exhausted, _ = propose(solver, correction, target, left)
         better = measure(exact, (z + dz).double())
         improved = open_ & (better.relative < found.relative)
         open_ = improved & (better.relative > tol) & (better.relative <= 0.5 * found.relative)

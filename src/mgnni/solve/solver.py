@@ -33,6 +33,7 @@ class Proposal(NamedTuple):
     z: Tensor  # shape: (equations, nodes, channels)
     iterations: Tensor  # shape: (equations, graphs)
     exhausted: bool  # whether max_iter stood in the way
+    hop: Tensor | None = None  # P^m z, where that came about
 
 
 class Solver(ABC):
