@@ -67,7 +67,7 @@ def test_the_hop_that_comes_along_is_that_of_the_states(kind, shared):
     equations = Equations(operator, (1, 2, 4), 0.8, Weights(stack), bias)
     found = propose(SOLVERS["series"], equations, 1e-3, 1000)  # far from solved
     torch.testing.assert_close(found.hop, equations.hop(found.z))
-    taken, plain = measure(equations, found.z, found.hop), measure(equations, found.z)
+    taken, plain = measure(equations, *found[:1], *found[3:]), measure(equations, found.z)
     torch.testing.assert_close(taken.residual, plain.residual)
     assert 1e-9 < float(taken.relative.max()) < 1e-3
 

@@ -153,6 +153,26 @@ def test_a_series_whose_rest_is_not_known_goes_on(monkeypatch):
     torch.testing.assert_close(z, bias / 1.9, rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("scale", [1, 2])
+def test_a_series_ends_where_its_terms_are_gone(scale, monkeypatch):
+    """A path in one direction: after its length there is nothing, whatever the bound says."""
+    path = torch.stack([torch.arange(9), torch.arange(1, 10)])
+    operator = Propagation.from_edge_index(
+        path, 10, normalization="row", self_loops=False, dtype=torch.float64
+    )
+    assert operator.norm_bound == 1
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    bias = torch.randn(1, 10, 1, dtype=torch.float64, generator=generator(4))
+    equations = Equations(operator, (scale,), 0.99, Weights(one), bias)
+    polynomials, _ = neumann(equations, 1e-8, 10**6)
+    monkeypatch.setattr("mgnni.solve.sweep.SMALL", 0)
+    (z,), (taken,) = sweep(equations, polynomials)
+    p = torch.linalg.matrix_power(operator.to_dense(), scale)
+    expected = torch.linalg.solve(torch.eye(10, dtype=torch.float64) - 0.99 * p, bias[0])
+    torch.testing.assert_close(z, expected)
+    assert taken <= 9 + EARLY * scale < int(polynomials.degree.max())
+
+
 def test_no_graph_of_a_batch_ends_early(monkeypatch):
     """One graph could, the other is a chain, whose numbers are tiny: what it is depends on none."""
     size = 12

@@ -29,7 +29,6 @@ class Core:
 
     nodes: Tensor  # that read and are read
     given: Tensor  # that read nobody
-    led: Tensor  # that read, and are read by nobody
     inner: Propagation  # the operator among the nodes
     outward: Tensor  # its columns of them, for all rows, sparse CSR
     from_given: Tensor  # its columns of the given ones
@@ -58,7 +57,6 @@ def core_of(propagation: Propagation) -> Core | None:
     return Core(
         nodes,
         (~reads).nonzero().squeeze(1),
-        (reads & ~is_read).nonzero().squeeze(1),
         inner,
         _columns(pattern, values, inside),
         _columns(pattern, values, ~reads),

@@ -173,12 +173,22 @@ def certified(
     return plain_r, reference, bound if turned is None else bound * turned
 
 
-def measure(equations: Equations, z: Tensor, hop: Tensor | None = None) -> Measurement:
-    """Measure the residual at ``z`` and what it certifies; ``hop`` is ``P^m z``, if at hand."""
+def measure(
+    equations: Equations, z: Tensor, hop: Tensor | None = None, image: Tensor | None = None
+) -> Measurement:
+    r"""Measure the residual at ``z`` and what it certifies.
+
+    Args:
+        equations: the equations.
+        z: the states.
+        hop: :math:`P^m Z`, if it is at hand.
+        image: :math:`\gamma P^m Z W + B`, if it is; it becomes the residual.
+    """
     hop = equations.hop(z) if hop is None else hop
-    residual = torch.baddbmm(
-        equations.bias, hop, equations.weights.tensor, alpha=equations.gamma
-    ).sub_(z)
+    if image is None:
+        weight = equations.weights.tensor
+        image = torch.baddbmm(equations.bias, hop, weight, alpha=equations.gamma)
+    residual = image.sub_(z)
     contraction = torch.tensor(equations.contractions, dtype=torch.float64, device=z.device)
     bias = equations.bias[:1] if equations.shared_bias else equations.bias
     found = certified(equations, residual, z, bias, contraction)

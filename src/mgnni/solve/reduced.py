@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from mgnni.solve.equation import PANEL, Equations
-from mgnni.solve.scratch import scratch
 from mgnni.solve.solver import Proposal, Solver
 
 
@@ -27,45 +26,45 @@ def propose(solver: Solver, equations: Equations, tol: float, max_iter: int) -> 
     if core is None:
         return solver.propose(equations, tol, max_iter)
     bias, weight, gamma = equations.bias, equations.weights.tensor, equations.gamma
-    hop = bias.new_zeros(bias.shape)
+    hop = torch.empty(bias.shape, dtype=bias.dtype)
     one = bias[:1] if equations.shared_bias else bias
     inner = one.index_select(1, core.nodes).expand(len(scales), -1, -1)
     if core.given.numel():
         for index, scale in enumerate(scales):
             _from_given(core, bias[index], scale, hop[index])
-        inner = torch.baddbmm(inner, hop[:, core.nodes], weight, alpha=gamma)
+        inner = torch.baddbmm(inner, hop.index_select(1, core.nodes), weight, alpha=gamma)
     found = Proposal(inner, torch.zeros(len(scales), 1, dtype=torch.long), False)
     if core.nodes.numel():
         part = replace(equations, operator=core.inner, bias=inner)
         found = solver.propose(part, tol, max_iter)
-        for index, scale in enumerate(scales):
-            _outward(core, found.z[index], scale - 1, hop[index])
-    z = bias.clone(memory_format=torch.contiguous_format)
-    z.index_copy_(1, core.nodes, found.z)
-    if core.led.numel():
-        led = torch.baddbmm(bias[:, core.led], hop[:, core.led], weight, alpha=gamma)
-        z.index_copy_(1, core.led, led)
-    return found._replace(z=z, hop=hop)
+    for index, scale in enumerate(scales):
+        _outward(core, found.z[index], scale - 1, hop[index], int(core.given.numel() > 0))
+    image = torch.baddbmm(bias, hop, weight, alpha=gamma)
+    z = image.index_copy(1, core.nodes, found.z)
+    return found._replace(z=z, hop=hop, image=image)
 
 
 def _from_given(core: Any, bias: Tensor, scale: int, out: Tensor) -> None:
-    """Add what comes from the nodes that read nobody, ``scale`` hops away."""
+    """Write what comes from the nodes that read nobody, ``scale`` hops away."""
+    given = bias.index_select(0, core.given)
     if scale == 1:
-        out.addmm_(core.from_given, bias[core.given])
+        _multiply(core.from_given, given, out, 0)
     else:
-        once = core.from_given @ bias[core.given]
-        _outward(core, once[core.nodes], scale - 2, out)
+        once = _multiply(core.from_given, given, torch.empty_like(out), 0)
+        _outward(core, once.index_select(0, core.nodes), scale - 2, out, 0)
 
 
-def _outward(core: Any, x: Tensor, hops: int, out: Tensor) -> None:
-    """Add what comes from the core after so many hops in it and one to all nodes."""
-    rows, channels = x.shape
-    with scratch(x) as take:
-        memory = [take(rows * PANEL) for _ in range(2)]
-        for start in range(0, channels, PANEL):
-            part = x[:, start : start + PANEL]
-            a, b = (one[: part.numel()].view(part.shape) for one in memory)
-            a.copy_(part)
-            for _ in range(hops):
-                a, b = core.inner.multiply_into(b, a), a
-            out[:, start : start + PANEL].addmm_(core.outward, a)
+def _outward(core: Any, x: Tensor, hops: int, out: Tensor, beta: int) -> None:
+    """Write what comes from the core after so many hops in it and one to all nodes, or add it."""
+    for _ in range(hops):
+        x = _multiply(core.inner.matrix, x, torch.empty_like(x), 0)
+    _multiply(core.outward, x, out, beta)
+
+
+def _multiply(matrix: Tensor, x: Tensor, out: Tensor, beta: int) -> Tensor:
+    """Write a sparse product, or add it, by as many columns as take least time."""
+    if matrix.values().numel() == 0:
+        return out if beta else out.zero_()
+    for x_part, part in zip(torch.split(x, PANEL, 1), torch.split(out, PANEL, 1), strict=True):
+        part.addmm_(matrix, x_part, beta=beta)
+    return out

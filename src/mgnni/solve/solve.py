@@ -177,8 +177,9 @@ def _correct(
     """
     tol, solver = options.tol, SOLVERS[name]
     budget = options.max_iter or sufficient(equations, tol)
-    z, iterations, exhausted, hop = _propose(equations, 0.7 * tol, budget, solver, start)
-    found = measure(equations, z, hop)
+    proposal = _propose(equations, 0.7 * tol, budget, solver, start)
+    z, iterations, exhausted = proposal[:3]
+    found = measure(equations, z, *proposal[3:])
     # Whether a graph is corrected, and how far, depends on that graph alone.
     open_ = ~(found.relative <= tol) & found.residual_norm.isfinite()  # (equations, graphs)
     if exhausted or not bool(open_.any()):
@@ -196,7 +197,7 @@ def _correct(
         chosen = spread(equations.operator, open_.to(z.device))
         correction = equations.with_bias((found.residual * chosen).to(z.dtype))
         left = max(budget - int(iterations.max()), 1)
-        dz, steps, exhausted, _ = propose(solver, correction, target, left)
+        dz, steps, exhausted = propose(solver, correction, target, left)[:3]
         better = measure(exact, (z + dz).double())
         improved = open_ & (better.relative < found.relative)
         open_ = improved & (better.relative > tol) & (better.relative <= 0.5 * found.relative)

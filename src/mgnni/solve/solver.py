@@ -34,6 +34,7 @@ class Proposal(NamedTuple):
     iterations: Tensor  # shape: (equations, graphs)
     exhausted: bool  # whether max_iter stood in the way
     hop: Tensor | None = None  # P^m z, where that came about
+    image: Tensor | None = None  # gamma P^m z W + B, likewise
 
 
 class Solver(ABC):

@@ -8,7 +8,7 @@ swept in panels that stay in its caches; an accelerator, and a small problem, ta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -84,8 +84,8 @@ class Polynomials:
 
     def block(self, start: int, stop: int, order: Tensor, like: Tensor) -> Tensor:
         """Coefficients of :math:`t_k`, ``start <= k < stop``, for the columns in this order."""
-        kept = self._first if start == 0 else self.degree.new_empty(0)
-        rows = kept[:stop] if stop <= kept.size(0) else self._rows(start, stop)
+        kept = self._first
+        rows = kept[start:stop] if stop <= kept.size(0) else self._rows(start, stop)
         return rows[:, order].to(like)
 
 
@@ -118,11 +118,10 @@ def _in_panels(equations: Equations, polynomials: Polynomials) -> tuple[Tensor, 
                 extra = -panel.numel() % LANES if panel.numel() > 1 else 0
                 basis = pad(vectors[index][:, panel], (0, extra))
                 columns = index * channels + pad(panel, (0, extra), value=int(panel[-1]))
-                total, c, *others = (_shaped(one, nodes, basis.size(1)) for one in memory)
+                total, c = (_shaped(one, nodes, basis.size(1)) for one in memory[:2])
                 torch.mm(equations.bias[index], basis, out=c)
-                memory_of_panel = (total, c, *others)
                 scale = equations.scales[index]
-                taken = _evaluate(equations.operator, polynomials, columns, memory_of_panel, scale)
+                taken = _evaluate(equations.operator, polynomials, columns, memory, scale)
                 steps[index] = max(steps[index], taken)
                 states[index].addmm_(total, basis.mT)
         return states, steps
@@ -146,7 +145,8 @@ def _together(equations: Equations, polynomials: Polynomials) -> Tensor:
     back = torch.argsort(place)
     width = count * channels
     with scratch(vectors) as take:
-        columns, c, before, spare = (take(nodes, width) for _ in range(4))
+        memory = [take(nodes * width) for _ in range(4)]
+        columns, c, before, spare = (one.view(nodes, width) for one in memory)
         if equations.shared_bias:
             basis = vectors.permute(1, 0, 2).reshape(channels, width)
             torch.mm(equations.bias[0], basis.index_select(1, place), out=c)
@@ -158,7 +158,7 @@ def _together(equations: Equations, polynomials: Polynomials) -> Tensor:
         if operator.pattern.lines.fit(operator.values, c):
             _add_terms(operator, polynomials, order, (columns, c, before))
         else:
-            _evaluate(operator, polynomials, order, (columns, c, before, spare))
+            _evaluate(operator, polynomials, order, memory)
         # The columns go back to their equations in the order of the eigenvectors.
         ordered = torch.index_select(columns, 1, back, out=spare)
         change = ordered.view(nodes, count, channels).permute(1, 0, 2)
@@ -197,7 +197,7 @@ def _evaluate(
     operator: Operator,
     polynomials: Polynomials,
     order: Tensor,
-    memory: tuple[Tensor, ...],
+    memory: Sequence[Tensor],
     scale: int = 0,
 ) -> int:
     """Apply the polynomials of some columns, less one: what is to be added to the bias.
@@ -208,12 +208,12 @@ def _evaluate(
         operator: the operator.
         polynomials: those of all columns.
         order: the columns to take, their degrees falling.
-        memory: four tensors of one shape: for the result, the right hand sides, which are lost,
-            and two for more terms.
+        memory: of four matrices, at least: for the result, with the right hand sides, which are
+            lost, and for more terms.
         scale: that of all these columns, if a series may end before its degree.
     """
-    total, t, t_before, spare = memory
-    nodes, width = total.shape
+    nodes, width = operator.num_nodes, order.numel()
+    total, t, t_before, spare = (_shaped(one, nodes, width) for one in memory)
     widths = _widths(polynomials.degree[order], LANES)
     highest = len(widths) - 1
     coefficient = polynomials.block(0, min(BLOCK, highest + 1), order, total)
@@ -231,6 +231,10 @@ def _evaluate(
                 t_before, spare = _narrow(t_before, width, spare), t_before
             else:
                 t_before = _shaped(t_before, nodes, width)
+        if width == 1 and not polynomials.chebyshev and memory[1].numel() >= LANES * nodes:
+            known = (scale, tail.tol * float(size) * total.size(1) ** -0.5) if tail else (0, 0.0)
+            column, t = int(order[0]), t.clone()
+            return _alone(operator, polynomials, column, k, t, total[:, 0], memory[1], *known)
         factor, beta = polynomials.step(k)
         t, t_before = operator.multiply_into(t_before, t, factor, beta), t
         row = coefficient[k % BLOCK, :width]
@@ -245,6 +249,58 @@ def _evaluate(
             if bool((scale * frobenius(operator, change) <= share * size).all()):
                 total[:, :width].addcmul_(t, rest)
                 return k
+    return highest
+
+
+def _alone(
+    operator: Operator,
+    polynomials: Polynomials,
+    column: int,
+    k: int,
+    t: Tensor,
+    total: Tensor,
+    room: Tensor,
+    scale: int,
+    limit: float,
+) -> int:
+    """Go on with the series of one column: terms are kept, and added up by one product.
+
+    A product with one column takes hardly longer than a call, so it is calls that count.
+
+    Args:
+        operator: the operator.
+        polynomials: those of all columns.
+        column: which one it is.
+        k: number of the next term.
+        t: the term before.
+        total: what terms are added to.
+        room: memory for them.
+        scale: that of the column, if the series may end before its degree.
+        limit: residual at which it may.
+    """
+    nodes, tail = t.numel(), polynomials.tail
+    highest = int(polynomials.degree[column])
+    ratio = 0.0 if tail is None else float(tail.ratio[column])
+    terms = _shaped(room, min(room.numel() // nodes, BLOCK), nodes)
+    rows = terms.unsqueeze(-1).unbind()
+    while k <= highest:
+        count = min(len(rows), highest + 1 - k)
+        weight = polynomials.block(k, k + count, torch.tensor([column]), total).squeeze(1)
+        size = weight.abs().tolist()
+        for place in range(count):
+            t = operator.multiply_into(rows[place], t)
+            if not scale or (k + place) % (EARLY * scale) or place < scale or k + place == highest:
+                continue
+            # Terms that have become alike go on so; terms that are small enough may be left out.
+            change = size[place] * abs(ratio) * float(torch.dist(t, rows[place - scale]))
+            left = size[place] * abs(ratio / (1 + ratio)) * float(t.norm())
+            if min(change, left) <= limit:
+                weight[place] *= 1 + ratio if change < left else 1
+                total.addmv_(terms[: place + 1].T, weight[: place + 1])
+                return k + place
+        total.addmv_(terms[:count].T, weight)
+        t = t.clone()  # its memory is needed again
+        k += count
     return highest
 
 
