@@ -15,10 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.solve.dense import is_large, large_product, product
+from mgnni.solve.dense import gram, is_large, large_product
 from mgnni.solve.scratch import scratch
-
-PANEL = 256  # rows at a time where a matrix meets its transpose, as a CPU's caches like it
 
 
 class KnownContraction:
@@ -89,9 +87,9 @@ class _Contraction(torch.autograd.Function):
         factor, weight, norm = ctx.saved_tensors
         with torch.autocast(factor.device.type, enabled=False):
             if torch.is_grad_enabled():  # second derivatives need the graph of it all
-                gram = factor.mT @ factor
-                norm = _norm(gram)
-                weight = gram / (norm + ctx.eps)
+                square = factor.mT @ factor
+                norm = _norm(square)
+                weight = square / (norm + ctx.eps)
             elif is_large(factor, weight, grads[0]):
                 return _pulled_back_large(factor, weight, norm, ctx.eps, grads[0]), None, None
             return _pulled_back(factor, weight, norm, ctx.eps, grads[0]), None, None
@@ -120,24 +118,22 @@ def _pulled_back_large(
         inner = take(*factor.shape[-2:])
         for f, w, d, size, result in zip(*flat, out.view_as(flat[0]), strict=True):
             below = size.clamp(min=torch.finfo(size.dtype).tiny)
-            beta = torch.dot(d.reshape(-1), w.reshape(-1)) * (1 + eps / below)
-            for start in range(0, len(f), PANEL):
-                part = slice(start, start + PANEL)
-                torch.add(d[part], d[:, part].T, out=inner[part])
-                inner[part].addcmul_(w[part], beta, value=-2).div_(size + eps)
+            beta = float(torch.dot(d.reshape(-1), w.reshape(-1)) * (1 + eps / below))
+            torch.add(d, d.T, out=inner)
+            inner.add_(w, alpha=-2 * beta).div_(float(size + eps))
             large_product(f, inner, out=result)
     return out
 
 
-def _norm(gram: Tensor) -> Tensor:
+def _norm(square: Tensor) -> Tensor:
     """The Frobenius norm, row by row: one long sum of squares loses digits in single precision."""
-    rows = torch.linalg.vector_norm(gram, dim=-1, keepdim=True)
+    rows = torch.linalg.vector_norm(square, dim=-1, keepdim=True)
     norm: Tensor = torch.linalg.vector_norm(rows, dim=-2, keepdim=True)
     return norm
 
 
 def _normed_gram(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Return :math:`g(F)` and the norm of the Gram matrix, shape ``(..., 1, 1)``."""
-    gram = product(factor.mT, factor)
-    norm = _norm(gram)
-    return gram.div_(norm + eps), norm
+    square = gram(factor)
+    norm = _norm(square)
+    return square.div_(norm + eps), norm

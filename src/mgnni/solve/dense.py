@@ -1,18 +1,26 @@
 """Dense products that want care: large ones on a CPU, and long sums.
 
-NumPy's BLAS halves the work of a matrix times its own transpose. With one thread it was also faster
-than torch's at the other large products, with two no slower by much. Its threads are those of the
-machine, or as many as ``OMP_NUM_THREADS`` says.
+Which BLAS torch has, and how well it suits the processor, is a matter of luck; oneDNN, which comes
+with it, makes its kernels for the processor at hand, and runs in torch's own threads. It has no
+float64. That goes to NumPy's BLAS, whose threads stay busy for a while after a product and slow
+down what follows.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
 TALL, SHORT = 2**13, 2**10  # rows that are added in single precision; on an accelerator
-LARGE = 512  # rows and columns of a result from which on it matters
+LARGE = 512  # size from which on it matters, in two of the three directions of a product
+FEW = 16  # least size in the third
+STRIPS = 8  # of a Gram matrix: more would halve the work more nearly, and be too narrow
+
+_linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+ONEDNN = _linear is not None and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 
 
 def is_large(*tensors: Tensor) -> bool:
@@ -21,8 +29,10 @@ def is_large(*tensors: Tensor) -> bool:
     Not if autograd or a transform has to see it.
     """
     functorch = torch._C._functorch
+    sizes = sorted([tensors[0].size(-2), *tensors[-1].shape[-2:]])
     return (
-        min(tensors[0].size(-2), tensors[-1].size(-1)) > LARGE
+        sizes[0] >= FEW
+        and sizes[1] > LARGE
         and tensors[0].dtype in (torch.float32, torch.float64)
         and all(x.device.type == "cpu" for x in tensors)
         and not (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
@@ -33,11 +43,50 @@ def is_large(*tensors: Tensor) -> bool:
 
 def large_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
     """Return ``a @ b``, of stacks too."""
-    left, right = a.detach().numpy(), b.detach().numpy()
-    if out is None:
-        return torch.from_numpy(np.matmul(left, right))
-    np.matmul(left, right, out=out.numpy())
+    if not _by_onednn(a):
+        left, right = a.detach().numpy(), b.detach().numpy()
+        if out is None:
+            return torch.from_numpy(np.matmul(left, right))
+        np.matmul(left, right, out=out.numpy())
+        return out
+    if a.dim() == 2:
+        product = _times_transposed(a, b.mT)
+        return product if out is None else out.copy_(product)
+    out = a.new_empty(*a.shape[:-1], b.size(-1)) if out is None else out
+    for one, left_, right_ in zip(out, a, b, strict=True):
+        large_product(left_, right_, one)
     return out
+
+
+def gram(factor: Tensor) -> Tensor:
+    """Return ``factor.mT @ factor``, of stacks too, by half of the work where it is large."""
+    if not is_large(factor.mT, factor):
+        return factor.mT @ factor
+    if not _by_onednn(factor):  # NumPy sees that one is the transpose of the other
+        return large_product(factor.mT, factor)
+    width = factor.size(-1)
+    cuts = [width * i // STRIPS for i in range(STRIPS + 1)]
+    out = factor.new_empty(*factor.shape[:-2], width, width)
+    flat = out.view(-1, width, width)
+    for one, f in zip(flat, factor.detach().reshape(-1, *factor.shape[-2:]), strict=True):
+        turned = f.T.contiguous()
+        for start, stop in pairwise(cuts):
+            strip = _times_transposed(turned[start:stop], turned[:stop])
+            one[start:stop, :stop] = strip
+            one[:start, start:stop] = strip[:, :start].T
+    return out
+
+
+def _by_onednn(x: Tensor) -> bool:
+    return ONEDNN and x.dtype is torch.float32
+
+
+def _times_transposed(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b.T`` by oneDNN, which is very slow with gaps between rows or columns."""
+    a = a.detach().contiguous()
+    b = b.detach() if b.T.is_contiguous() else b.detach().contiguous()
+    product: Tensor = _linear(a, b, None, "none", [], "")  # type: ignore[misc]
+    return product
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

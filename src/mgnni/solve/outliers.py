@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mgnni.solve.dense import product
+
 BLOCK = 32  # vectors to begin with; twice as many span the space that is searched
 KEPT = 24  # eigenvalues that are kept; the other Ritz values tell how large the rest is
 MARGIN = 1.4  # by which the rest may exceed its Ritz values, which lie inside of the spectrum
@@ -65,7 +67,7 @@ def _times(rows: Tensor, weight: Tensor) -> Tensor:
     if weight.device.type != "cpu":
         return torch.bmm(rows, weight)
     # One by one: a batched product of few rows is half as fast.
-    return torch.stack([a @ b for a, b in zip(rows, weight, strict=True)])
+    return torch.stack([product(a, b) for a, b in zip(rows, weight, strict=True)])
 
 
 def _orthonormal(rows: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mgnni.solve.chebyshev import expansion
+from mgnni.solve.dense import product
 from mgnni.solve.equation import Equations
 
 
@@ -92,7 +93,7 @@ def _solve_rows(
         count = int((degree >= k).sum())
         term, before = term[:count], before[:count]
         leak = term @ e.T
-        new = torch.addmm(term @ weight, torch.cat([-leak, ratio[:count] * leak], 1), both)
+        new = torch.addmm(product(term, weight), torch.cat([-leak, ratio[:count] * leak], 1), both)
         new = new.sub_(term, alpha=middle).div_(half)
         if k > 1:  # T_k(x) = 2 x T_{k-1}(x) - T_{k-2}(x)
             new = new.mul_(2).sub_(before)
