@@ -76,6 +76,16 @@ def test_a_small_graph_and_a_batch_have_none():
     assert both.core is None
 
 
+def test_entries_that_are_learned_have_none(eager):
+    edge_index, weight = lopsided_edges(12)
+    weight.requires_grad_()
+    learned = Propagation.from_edge_index(
+        edge_index, 12, weight, "out", self_loops=False, dtype=torch.float64
+    )
+    assert learned.values.requires_grad
+    assert learned.core is None
+
+
 def test_a_copy_finds_its_own(eager):
     operator = layered()
     assert operator.core is not None

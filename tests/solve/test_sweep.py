@@ -5,9 +5,10 @@ import torch
 
 from mgnni import Propagation
 from mgnni.solve.equation import PANEL, Equations
+from mgnni.solve.polynomials import BLOCK, Polynomials
 from mgnni.solve.scratch import scratch
 from mgnni.solve.series import neumann
-from mgnni.solve.sweep import BLOCK, EARLY, LANES, Polynomials, sweep
+from mgnni.solve.sweep import EARLY, LANES, sweep
 from mgnni.solve.weights import Weights
 from problems import chain, generator, propagation, weight, widths_of_products
 

@@ -38,11 +38,14 @@ class Core:
 def core_of(propagation: Propagation) -> Core | None:
     """Return the core of one directed graph, unless it is nearly all of it, or small.
 
-    On an accelerator products take as long as their launch, and are not worth saving.
+    On an accelerator products take as long as their launch, and are not worth saving; and entries
+    that are learned are others in every pass, of which each would have to find its core.
     """
     pattern = propagation.pattern
     whole = propagation.symmetric or propagation.batch is not None
-    if whole or pattern.nnz < SAVED or pattern.crow.device.type != "cpu":
+    if whole or propagation.values.requires_grad or pattern.crow.device.type != "cpu":
+        return None
+    if pattern.nnz < SAVED:
         return None
     values, row, col = propagation.values.detach(), pattern.row, pattern.col.long()
     entry = values != 0  # where degrees are zero, entries may be

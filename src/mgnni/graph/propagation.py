@@ -234,9 +234,8 @@ class Propagation:
             pattern, order = self.pattern.transposed
             with torch.inference_mode(False), torch.enable_grad():  # for every later use
                 values = self.values[order]
-            self._adjoint = self.like(
-                pattern, values, self.norm.dual(), self.batch, self.num_graphs
-            )
+            norm = self.norm.dual()
+            self._adjoint = self.like(pattern, values, norm, self.batch, self.num_graphs)
             self._adjoint._adjoint_of = weakref.ref(self)
         return self._adjoint
 

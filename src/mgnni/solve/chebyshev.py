@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mgnni.solve.equation import Equations
-from mgnni.solve.sweep import Polynomials
+from mgnni.solve.polynomials import Polynomials
 
 
 def _roots(mu: Tensor, scale: int) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mgnni.solve.equation import Equations
-from mgnni.solve.sweep import Polynomials, Tail
+from mgnni.solve.polynomials import Polynomials, Tail
 
 
 def neumann(equations: Equations, tol: float, max_iter: int) -> tuple[Polynomials, bool]:
