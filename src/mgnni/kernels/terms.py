@@ -53,9 +53,14 @@ class Lines:
             and columns.dim() == 2
             and columns.numel() > 0
             and columns.is_contiguous()
+            and not any(map(_wrapped, (values, columns)))  # by a transform, which has no memory
             and why_not() is None
             and self.even
         )
+
+
+def _wrapped(x: Tensor) -> bool:
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(x))
 
 
 def add_term(
