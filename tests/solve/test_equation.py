@@ -6,7 +6,7 @@ import torch
 from mgnni import NotContractiveError
 from mgnni.solve.equation import PANEL, Equations
 from mgnni.solve.weights import Weights
-from problems import propagation, weight
+from problems import propagation, weight, widths_of_products
 
 
 def stack(device, normalization="out", gamma=0.9, scales=(1, 2, 4), channels=3):
@@ -34,7 +34,23 @@ def test_hops_are_powers_of_the_operator(device):
         torch.testing.assert_close(hopped[i], expected)
 
 
-def test_hops_of_many_columns_are_taken_in_panels(device, monkeypatch):
+@pytest.mark.parametrize("at_once", [0, 2**20], ids=["in panels", "at once"])
+def test_hops_of_many_columns_on_a_cpu(at_once, monkeypatch):
+    monkeypatch.setattr("mgnni.solve.equation.AT_ONCE", at_once)
+    monkeypatch.setattr("mgnni.solve.equation.CALL", 0)
+    widths = widths_of_products(monkeypatch)
+    channels = 2 * PANEL + 3
+    equations = stack(torch.device("cpu"), channels=channels)
+    z = torch.randn(3, 12, channels, dtype=torch.float64)
+    for states in (z, z.mT.contiguous().mT):  # without gaps, and column by column
+        hopped = equations.hop(states)
+        for i, scale in enumerate(equations.scales):
+            expected = torch.linalg.matrix_power(equations.operator.to_dense(), scale) @ z[i]
+            torch.testing.assert_close(hopped[i], expected)
+    assert set(widths) == ({channels} if at_once else {PANEL, channels - 2 * PANEL})
+
+
+def test_hops_of_states_that_lie_side_by_side(device, monkeypatch):
     monkeypatch.setattr("mgnni.solve.equation.CALL", 0)
     channels = 2 * PANEL + 3
     equations = stack(device, channels=channels)

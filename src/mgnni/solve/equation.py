@@ -15,6 +15,7 @@ from mgnni.solve.weights import WIDE, Weights
 
 PANEL = 32  # columns at a time: the width at which a CPU's sparse product takes least time a column
 CALL = 2**16  # numbers under which a call costs more than its arithmetic
+AT_ONCE = 2**20  # numbers in a state up to which it stays in a CPU's caches as it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,14 +118,19 @@ class Equations:
                     hopped[chosen] = out.view(some.shape).permute(1, 0, 2)
             return hopped
         with scratch(z) as take:
-            width = min(max(PANEL, CALL // max(z.size(1), 1)), max(z.size(2), 1))
-            memory = [take(z.size(1) * width) for _ in range(2)]
+            whole = z[0].numel() <= AT_ONCE
+            width = z.size(2) if whole else max(PANEL, CALL // z.size(1))
+            memory = [take(z.size(1) * min(width, z.size(2))) for _ in range(2)]
             for index, scale in enumerate(self.scales):
-                parts = torch.split(z[index], width, 1), torch.split(hopped[index], width, 1)
+                split = max(width, 1)
+                parts = torch.split(z[index], split, 1), torch.split(hopped[index], split, 1)
                 for part, out in zip(*parts, strict=True):
-                    x, y = (one[: part.numel()].view(part.shape) for one in memory)
-                    x.copy_(part)
-                    for _ in range(scale):
-                        x, y = self.operator.multiply_into(y, x), x
-                    out.copy_(x)
+                    one, other = (some[: part.numel()].view(part.shape) for some in memory)
+                    x = part if whole and part.is_contiguous() else one.copy_(part)
+                    for step in range(1, scale + 1):
+                        last = whole and step == scale
+                        x = self.operator.multiply_into(out if last else other, x)
+                        one, other = other, one
+                    if not whole:
+                        out.copy_(x)
         return hopped
