@@ -30,12 +30,30 @@ def test_products(lead, dtype, device):
 @pytest.mark.parametrize("onednn", [True, False])
 @pytest.mark.parametrize("shape", [(40, LARGE + 1), (2, LARGE + 30, LARGE + 7), (3, 5, 4)])
 def test_a_matrix_times_its_own_transpose_is_symmetric(shape, onednn, device, monkeypatch):
-    monkeypatch.setattr(dense, "ONEDNN", onednn and dense.ONEDNN)
+    if not onednn:
+        monkeypatch.setattr(dense, "has_onednn", lambda: False)
     a = normal(*shape).float().to(device)
     square = gram(a)
     if is_large(a.mT, a):
         assert torch.equal(square, square.mT)
     torch.testing.assert_close(square.double(), a.double().mT @ a.double(), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [None, lambda *_: torch.zeros(1, 1), lambda a, b: a @ b.T],
+    ids=["gone", "wrong", "other arguments"],
+)
+def test_a_function_that_is_gone_or_has_changed_is_not_used(function, monkeypatch):
+    monkeypatch.setattr(dense, "_linear", function)
+    dense.has_onednn.cache_clear()
+    assert not dense.has_onednn()
+    monkeypatch.undo()
+    dense.has_onednn.cache_clear()
+    a = normal(LARGE + 1, LARGE + 1).float()
+    torch.testing.assert_close(
+        large_product(a, a).double(), a.double() @ a.double(), rtol=1e-4, atol=1e-3
+    )
 
 
 def test_a_gap_between_rows_is_closed():

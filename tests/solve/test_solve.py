@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from mgnni import Propagation, solve_equilibrium
+from mgnni.solve.solve import full_precision
 from mgnni.solve.solver import SOLVERS
 from problems import chain, dense_solution, generator, propagation, weight
 
@@ -108,6 +109,18 @@ def test_autocast_does_not_reach_the_solve(device):
             under = solve_equilibrium(operator, w, bias, 2, 0.9, solver=solver).value
         assert under.dtype is torch.float32
         torch.testing.assert_close(under, plain, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("choice", ["highest", "high", "medium"])
+def test_products_are_in_full_precision_on_a_cpu_too(choice):
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(choice)
+        with full_precision(torch.device("cpu")):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == choice
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def test_reduced_precision_does_not_reach_the_solve(device):

@@ -8,6 +8,7 @@ down what follows.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +21,16 @@ FEW = 16  # least size in the third
 STRIPS = 8  # of a Gram matrix: more would halve the work more nearly, and be too narrow
 
 _linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-ONEDNN = _linear is not None and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+
+
+@lru_cache
+def has_onednn() -> bool:
+    """Whether oneDNN is there and does what is asked: its function is not one of torch's API."""
+    one = torch.tensor([[1.0, 2.0]])
+    try:
+        return torch.equal(_times_transposed(one, one), torch.tensor([[5.0]]))
+    except (RuntimeError, TypeError, NotImplementedError):
+        return False
 
 
 def is_large(*tensors: Tensor) -> bool:
@@ -78,7 +88,7 @@ def gram(factor: Tensor) -> Tensor:
 
 
 def _by_onednn(x: Tensor) -> bool:
-    return ONEDNN and x.dtype is torch.float32
+    return x.dtype is torch.float32 and has_onednn()
 
 
 def _times_transposed(a: Tensor, b: Tensor) -> Tensor:
