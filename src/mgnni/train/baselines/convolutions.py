@@ -76,10 +76,16 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "sgc": {
         # SGC's paper: two hops, no dropout, lr .2 for 100 epochs, weight decay searched [r]; here
-        # Geom-GCN's [ours].
+        # Geom-GCN's [ours], but on Wikipedia the paper's rate, and of three decays the best on
+        # validation data of Chameleon.
         "heterophilic": by_family(
             {**GEOM_WEBKB, "model": {"hidden_channels": 32, "K": 2, "dropout": 0.0}},
-            {**GEOM_WIKIPEDIA, "model": {"hidden_channels": 48, "K": 2, "dropout": 0.0}},
+            {
+                **GEOM_WIKIPEDIA,
+                "lr": 0.2,
+                "weight_decay": 0.0,
+                "model": {"hidden_channels": 48, "K": 2, "dropout": 0.0},
+            },
         ),
         "ppi": {**PPI, "model": {"hidden_channels": 256, "K": 2, "dropout": 0.0}},  # [ours]
         "graphs": {**GRAPHS, "model": {"hidden_channels": 32, "K": 2, "dropout": 0.0}},  # [ours]

@@ -12,9 +12,10 @@ from mgnni.train.baselines.common import by_family
 _GEOM = {"lr": 0.05, "epochs": 5000, "patience": 100, "stopping": "authors"}
 
 # As in the same scripts. They read the graph as directed for GAT; the files of Geom-GCN's
-# neighbourhoods are undirected.
+# neighbourhoods are undirected. On Texas the weight decay of GAT's paper [r], 5e-4, is five points
+# better on validation data than the 5e-5 of the scripts [ours].
 _GAT = {"num_layers": 2, "heads": 8, "out_heads": 1, "dropout": 0.5}
-_GAT_WEBKB = {**_GEOM, "weight_decay": 5e-5, "model": {**_GAT, "hidden_channels": 32}}
+_GAT_WEBKB = {**_GEOM, "weight_decay": 5e-4, "model": {**_GAT, "hidden_channels": 32}}
 _GAT_WIKIPEDIA = {**_GEOM, "weight_decay": 5e-6, "model": {**_GAT, "hidden_channels": 48}}
 
 _GEOM_WEBKB = {
