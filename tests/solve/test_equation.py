@@ -37,7 +37,6 @@ def test_hops_are_powers_of_the_operator(device):
 @pytest.mark.parametrize("at_once", [0, 2**20], ids=["in panels", "at once"])
 def test_hops_of_many_columns_on_a_cpu(at_once, monkeypatch):
     monkeypatch.setattr("mgnni.solve.equation.AT_ONCE", at_once)
-    monkeypatch.setattr("mgnni.solve.equation.CALL", 0)
     widths = widths_of_products(monkeypatch)
     channels = 2 * PANEL + 3
     equations = stack(torch.device("cpu"), channels=channels)
@@ -50,8 +49,7 @@ def test_hops_of_many_columns_on_a_cpu(at_once, monkeypatch):
     assert set(widths) == ({channels} if at_once else {PANEL, channels - 2 * PANEL})
 
 
-def test_hops_of_states_that_lie_side_by_side(device, monkeypatch):
-    monkeypatch.setattr("mgnni.solve.equation.CALL", 0)
+def test_hops_of_states_that_lie_side_by_side(device):
     channels = 2 * PANEL + 3
     equations = stack(device, channels=channels)
     z = torch.randn(12, 3, channels, dtype=torch.float64, device=device).transpose(0, 1)

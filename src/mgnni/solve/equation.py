@@ -14,7 +14,6 @@ from mgnni.solve.scratch import scratch
 from mgnni.solve.weights import WIDE, Weights
 
 PANEL = 32  # columns at a time: the width at which a CPU's sparse product takes least time a column
-CALL = 2**16  # numbers under which a call costs more than its arithmetic
 AT_ONCE = 2**20  # numbers in a state up to which it stays in a CPU's caches as it is
 
 
@@ -119,11 +118,10 @@ class Equations:
             return hopped
         with scratch(z) as take:
             whole = z[0].numel() <= AT_ONCE
-            width = z.size(2) if whole else max(PANEL, CALL // z.size(1))
-            memory = [take(z.size(1) * min(width, z.size(2))) for _ in range(2)]
+            width = max(z.size(2), 1) if whole else PANEL
+            memory = [take(z.size(1) * width) for _ in range(2)]
             for index, scale in enumerate(self.scales):
-                split = max(width, 1)
-                parts = torch.split(z[index], split, 1), torch.split(hopped[index], split, 1)
+                parts = torch.split(z[index], width, 1), torch.split(hopped[index], width, 1)
                 for part, out in zip(*parts, strict=True):
                     one, other = (some[: part.numel()].view(part.shape) for some in memory)
                     x = part if whole and part.is_contiguous() else one.copy_(part)
