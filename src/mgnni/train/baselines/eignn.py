@@ -21,9 +21,9 @@ _EIGNN_WIKIPEDIA = {
     # The authors take the graph as it is, D_out^-1/2 (A + I) D_out^-1/2, along the edges [code];
     # the published numbers come from their closed form, which is wrong there (variant "published").
     # Learning rate and weight decay are not stated. Of rates .001 to .8 and decays 5e-6 and 5e-4
-    # one of the two best on validation data, .01 being level with it; on the undirected graph, where
-    # a solve is several times cheaper. In a trial on three splits a patience of 500, that of the
-    # code, chose the same epochs [ours].
+    # one of the two best on validation data, .01 being level with it; on the undirected graph,
+    # where a solve is several times cheaper. In a trial on three splits a patience of 500, that of
+    # the code, chose the same epochs [ours].
     **_EIGNN_WEBKB,
     "model": {"hidden_channels": None, "gamma": 0.8, "dropout": 0.0, "normalization": "sym"},
     "lr": 0.1,
