@@ -23,7 +23,10 @@ BAD = {
     "solver": ({"solver": "picrad"}, r"'solver' .*got 'picrad'.*did you mean 'picard'"),
     "memory": ({"memory": "lo"}, r"'memory' .*got 'lo'.*did you mean 'low'"),
     "on_failure": ({"on_failure": "rise"}, r"'on_failure' .*got 'rise'.*did you mean 'raise'"),
-    "bias of one dimension": ({"bias": torch.ones(8)}, r"'bias' .*num_nodes, channels.*\(8,\)"),
+    "bias of one dimension": (
+        {"bias": torch.ones(8)},
+        r"'bias' .*num_nodes, channels.*\(8,\).*unsqueeze",
+    ),
     "bias of other length": (
         {"bias": torch.ones(7, 3).double()},
         r"'bias' .*\(8, channels\).*got \(7, 3\).*num_nodes",
@@ -35,11 +38,11 @@ BAD = {
     "bias of nan": ({"bias": torch.full((8, 3), torch.nan).double()}, r"'bias' .*finite.*isfinite"),
     "weight of three dimensions": (
         {"weight": torch.zeros(1, 3, 3).double()},
-        r"'weight' .*square.*\(1, 3, 3\)",
+        r"'weight' .*square.*\(1, 3, 3\).*solve_equilibria",
     ),
     "weight of other width": (
         {"weight": torch.zeros(2, 2).double()},
-        r"'weight' .*\(3, 3\).*got .*2, 2\)",
+        r"'weight' .*\(3, 3\).*got .*2, 2\).*as wide as the bias",
     ),
     "weight not square": ({"weight": torch.zeros(3, 2).double()}, r"'weight' .*\(3, 3\).*3, 2\)"),
     "weight in float32": (

@@ -93,7 +93,8 @@ def check_tensors(propagation: Propagation, weight: Tensor, bias: Tensor, count:
     if weight.shape != (count, channels, channels):
         raise ArgumentError(
             f"'weight' must have shape ({channels}, {channels}) for each scale, as bias has "
-            f"{channels} channels (got {tuple(weight.shape)} for {count} scales)"
+            f"{channels} channels (got {tuple(weight.shape)} for {count} scales); use weights as "
+            "wide as the bias, one a scale"
         )
 
 

@@ -53,7 +53,10 @@ def solve_equilibrium(
     """
     check_scale(scale)
     if weight.dim() != 2:
-        raise ArgumentError(f"'weight' must be a square matrix (got shape {tuple(weight.shape)})")
+        raise ArgumentError(
+            f"'weight' must be a square matrix (got shape {tuple(weight.shape)}); for one weight a "
+            "scale use solve_equilibria"
+        )
     (result,) = solve_equilibria(
         propagation,
         weight.unsqueeze(0),
@@ -90,7 +93,8 @@ def solve_equilibria(
     scales = check_scales(scales)
     if bias.dim() != 2:
         raise ArgumentError(
-            f"'bias' must have shape (num_nodes, channels) (got {tuple(bias.shape)})"
+            f"'bias' must have shape (num_nodes, channels) (got {tuple(bias.shape)}); a single "
+            "channel is bias.unsqueeze(1)"
         )
     z, log = equilibria(
         propagation,
