@@ -156,5 +156,5 @@ def widths_of_products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return add_term(*given, **options)
 
     monkeypatch.setattr(Propagation, "multiply_into", counted)
-    monkeypatch.setattr("mgnni.solve.sweep.add_term", added)
+    monkeypatch.setattr("mgnni.kernels.terms.add_term", added)
     return widths

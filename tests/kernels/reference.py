@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from mgnni.graph import pattern
-from mgnni.kernels import launches
+from mgnni.kernels import launches, terms
 from mgnni.kernels.rows import Rows
+from mgnni.kernels.terms import Lines
 from mgnni.layers.dropout import keep_mask
 from mgnni.solve import planned, planned_wide, weights
 from mgnni.solve.chebyshev import expansion
@@ -60,8 +61,9 @@ def table(
         degrees.append(degree.int())
     degree = torch.stack(degrees)
     by_rank = torch.stack(coefficients, -1).flatten(1)  # equations side by side
-    groups = degree.T.flatten().view(-1, launches.COLUMNS).amax(1)
-    return launches.Table(by_rank.float(), groups, degree.amax(1))
+    columns = degree.T.flatten()
+    groups = columns.view(-1, launches.COLUMNS).amax(1)
+    return launches.Table(by_rank.float(), groups, columns, degree.amax(1))
 
 
 def matrix(rows: Rows, col: Tensor, value: Tensor, way: int) -> Tensor:
@@ -97,6 +99,28 @@ def sweep(
         now, before = new, now
         total = total + torch.where(degree >= k, coefficient[k].double(), 0.0) * now
     return total.to(columns.dtype)
+
+
+def add_term(
+    lines: Lines,
+    values: Tensor,
+    now: Tensor,
+    following: Tensor,
+    total: Tensor | None = None,
+    coefficient: Tensor | None = None,
+    *,
+    width: int | None = None,
+    factor: float = 1.0,
+    keep: float = 0.0,
+) -> Tensor:
+    n = now.size(0)
+    p = torch.sparse_csr_tensor(lines.crow.long(), lines.col.long(), values.double(), (n, n))
+    some = slice(width)
+    product = factor * (p @ now[:, some].double())
+    following[:, some] = product + (keep * following[:, some] if keep else 0)
+    if total is not None and coefficient is not None:
+        total[:, some] += coefficient[some] * following[:, some]
+    return following
 
 
 def certificates(
@@ -163,11 +187,24 @@ def use_kernels(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
         return
     for function in (table, sweep, certificates):
         monkeypatch.setattr(launches, function.__name__, function)
-    monkeypatch.setattr(launches, "widest", lambda device: 116)
+    for module in (launches, weights):
+        monkeypatch.setattr(module, "widest", lambda device: 116)
     monkeypatch.setattr(weights, "eigenpairs", eigenpairs)
     monkeypatch.setattr(pattern, "processors", lambda device: 7)
     for module in (planned, planned_wide):
         monkeypatch.setattr(module, "can_plan", can_plan)
+        monkeypatch.setattr(module, "at_once", lambda equations: True)
+
+
+def as_if_large(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have planned solves term by term, as those of large graphs are."""
+    use_kernels(device, monkeypatch)
+    for module in (planned, planned_wide):
+        monkeypatch.setattr(module, "at_once", lambda equations: False)
+    if device.type == "cpu":
+        monkeypatch.setattr(Lines, "usable", True)
+        monkeypatch.setattr(Lines, "fit", lambda *_: False)  # products are torch's
+        monkeypatch.setattr(terms, "add_term", add_term)
 
 
 def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,13 +123,13 @@ def test_sweeps_by_terms_are_those_of_plain_torch(cuda, kind, monkeypatch):
     bias = torch.randn(2, n, h, generator=generator(4)).to(cuda)
     equations = Equations(operator, scales, 0.9, Weights(weight), bias)
     polynomials = neumann(equations, 1e-6, 1000)[0]
-    counted = []
+    counted, plain = [], terms.add_term
 
     def counting(*given, **options):
         counted.append(options["width"])
-        return terms.add_term(*given, **options)
+        return plain(*given, **options)
 
-    monkeypatch.setattr("mgnni.solve.sweep.add_term", counting)
+    monkeypatch.setattr(terms, "add_term", counting)
     ours, steps = sweep(equations, polynomials)
     assert len(counted) == max(steps)
     assert counted == sorted(counted, reverse=True)

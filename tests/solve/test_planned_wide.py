@@ -9,6 +9,7 @@ from mgnni.implicit.linear import deferred
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.solve.certify import measure
 from mgnni.solve.equation import Equations
+from mgnni.solve.planned import solve_planned
 from mgnni.solve.planned_wide import expansion, solve_planned_wide
 from mgnni.solve.result import Status
 from mgnni.solve.solve import Options, plan_for, solve
@@ -111,11 +112,11 @@ def test_what_is_not_finite_is_told(operator, where):
 def test_which_equations_are_planned(operator, device):
     problem = equations(operator)
     assert plan_for(problem, "auto") is plan_for(problem, "wide") is solve_planned_wide
-    assert plan_for(problem, "chebyshev") is None
+    assert plan_for(problem, "chebyshev") is solve_planned
     directed = propagation("dir", dtype=torch.float32).to(device)
-    assert plan_for(equations(directed), "auto") is None
+    assert plan_for(equations(directed), "auto") is solve_planned
     larger = propagation("sym", num_nodes=H + 1, dtype=torch.float32).to(device)
-    assert plan_for(equations(larger), "auto") is None
+    assert plan_for(equations(larger), "auto") is solve_planned
     assert all(one.converged for one in solve(problem, Options()).stats)
 
 

@@ -22,7 +22,7 @@ from mgnni.implicit.linear import equilibria
 from mgnni.layers.contraction import contraction
 from mgnni.solve.equation import Equations
 from mgnni.solve.known import Known, KnownBases
-from mgnni.solve.solve import Options, plan_for
+from mgnni.solve.solve import Options, recordable
 from mgnni.solve.weights import Weights
 
 TARGET = Errors(1e-6, 1e-5)
@@ -162,7 +162,7 @@ class Equation:
         stack = self.bias.expand(len(self.scales), *self.bias.shape)
         weights = Weights(self.weight, normed=True)
         equations = Equations(self.propagation, self.scales, self.gamma, weights, stack)
-        if entrant.run is None or plan_for(equations, "auto") is None:
+        if entrant.run is None or not recordable(equations, "auto"):
             return entrant
         return replace(entrant, run=replayed(entrant.run))
 

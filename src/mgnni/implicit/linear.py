@@ -197,7 +197,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     if wants_weight:
         if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
             hop = _hop(request.propagation, z, request.scales)
-        grad_weight = tall_product(request.gamma * hop, u)
+        grad_weight = request.gamma * tall_product(hop, u)
     if wants_values:
         grad_values = _grad_values(request, z, request.gamma * (u @ weight.mT))
     return grad_values, grad_weight, u if wants_bias else None, None

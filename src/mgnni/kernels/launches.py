@@ -92,6 +92,7 @@ class Table:
 
     coefficient: Tensor  # shape: (terms, width)
     degree: Tensor  # shape: (groups,), 32-bit
+    columns: Tensor  # shape: (width,), 32-bit: the degrees of the columns themselves
     needed: Tensor  # shape: (equations,), 32-bit: the largest degree of each equation
 
 
@@ -110,6 +111,7 @@ def table(
     width = equations * wide
     coefficient = values.new_empty(terms, width, dtype=torch.float32)
     degree = values.new_empty(width // COLUMNS, dtype=torch.int32)
+    columns = values.new_empty(width, dtype=torch.int32)
     needed = values.new_zeros(equations, dtype=torch.int32)
     numbers = [ctypes.c_double(number) for number in (gamma, bound, tol)]
     launch(
@@ -120,6 +122,7 @@ def table(
         scales,
         coefficient,
         degree,
+        columns,
         needed,
         equations,
         wide,
@@ -127,7 +130,7 @@ def table(
         int(chebyshev),
         *numbers,
     )
-    return Table(coefficient, degree, needed)
+    return Table(coefficient, degree, columns, needed)
 
 
 def has_room(rows: Rows, width: int, device: torch.device) -> bool:

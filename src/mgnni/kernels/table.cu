@@ -25,6 +25,7 @@ extern "C" __global__ void table(
     const int* __restrict__ scales,     // (equations)
     float* coefficient,                 // (terms, width)
     int* degree,                        // (groups): the largest of eight columns
+    int* column_degree,                 // (width)
     int* needed,                        // (equations): the largest of all, zero before
     int equations, int padded, int terms, int chebyshev, double gamma, double bound, double tol) {
   const int width = equations * padded, c = blockIdx.x * blockDim.x + threadIdx.x;
@@ -68,6 +69,7 @@ extern "C" __global__ void table(
         if (hit) power *= mu;
       }
     }
+    column_degree[c] = own;
     atomicMax(needed + equation, own);
   }
   for (int step = 1; step < 8; step *= 2) own = max(own, __shfl_xor_sync(~0u, own, step));

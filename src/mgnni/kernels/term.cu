@@ -6,11 +6,14 @@
 // A warp takes a row, whole blocks take a long one, some columns each. Its lanes stand side by side
 // over the columns, up to four columns each; if that leaves lanes over, they take other entries of
 // the row at the same time. Sums always add in one order, and no row has a part in that of another.
-// Only the first columns of the rows are touched, so columns that are finished cost nothing, and
-// nothing has to be moved together.
+// Only the first columns of the rows are touched, so columns that are finished cost nothing.
+//
+// With few columns a row is a matter of latency: then eight lanes take one, so that four times as
+// many rows are under way.
 
 #define FULL 0xFFFFFFFFu
 #define MOST_WARPS 32
+#define TEAM 8
 
 template <typename T, int V>
 struct alignas(sizeof(T) * V) Pack {
@@ -94,6 +97,55 @@ __device__ __forceinline__ void run(
   }
 }
 
+template <typename T, int V>
+__device__ __forceinline__ void run_narrow(
+    const int* __restrict__ crow, const int* __restrict__ col, const T* __restrict__ value,
+    int rows, int longest, const T* __restrict__ now, T* next, T* total,
+    const T* __restrict__ coefficient, int width, long long pitch, T factor, T keep, int lanes) {
+  const long long index = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / TEAM;
+  const int lane = threadIdx.x % TEAM, place = lane / lanes, slot = lane % lanes;
+  const int side = TEAM / lanes, column = V * slot;
+  const int row = (int)min(index, rows - 1LL);
+  const int begin = crow[row], end = crow[row + 1];
+  const bool theirs = index >= rows || end - begin > longest;
+  const int stop = theirs ? begin : end;
+  const bool mine = !theirs && place == 0 && column < width;
+  const long long at = row * pitch + column;
+  Pack<T, V> old = {}, s = {}, a = {}, sum = {}, t = {};
+  if (mine) {  // what is needed in the end is asked for first
+    if (keep != 0) old = load<T, V>(next + at);
+    if (total) s = load<T, V>(total + at), a = load<T, V>(coefficient + column);
+  }
+  const T* x = now + (column < width ? column : 0);
+  for (int e = begin + place; e < stop; e += 4 * side) {
+    int c[4];
+    T v[4];
+    Pack<T, V> y[4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) {  // past the end, the last one counts for nothing
+      const int i = min(e + u * side, stop - 1);
+      c[u] = __ldcs(col + i);
+      v[u] = e + u * side < stop ? __ldcs(value + i) : T(0);
+    }
+#pragma unroll
+    for (int u = 0; u < 4; ++u) y[u] = load<T, V>(x + c[u] * pitch);
+#pragma unroll
+    for (int u = 0; u < 4; ++u) add(sum, v[u], y[u]);
+  }
+  for (int step = lanes; step < TEAM; step *= 2) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) sum.v[i] += __shfl_xor_sync(FULL, sum.v[i], step);
+  }
+  if (!mine) return;
+  add(t, factor, sum);
+  add(t, keep, old);
+  *reinterpret_cast<Pack<T, V>*>(next + at) = t;
+  if (!total) return;
+#pragma unroll
+  for (int i = 0; i < V; ++i) s.v[i] = fma(a.v[i], t.v[i], s.v[i]);
+  *reinterpret_cast<Pack<T, V>*>(total + at) = s;
+}
+
 #define KERNEL(T, V)                                                                              \
   extern "C" __global__ void __launch_bounds__(1024) term_##T##V(                                 \
       const int* crow, const int* col, const T* value,                                            \
@@ -105,6 +157,13 @@ __device__ __forceinline__ void run(
       int lanes) {  /* that take an entry, a power of two */                                      \
     run<T, V>(crow, col, value, chosen, rows, longest, now, next, total, coefficient, width,      \
               pitch, (T)factor, (T)keep, warps, lanes);                                           \
+  }                                                                                               \
+  extern "C" __global__ void __launch_bounds__(256) term_narrow_##T##V(                           \
+      const int* crow, const int* col, const T* value, int rows, int longest, const T* now,       \
+      T* next, T* total, const T* coefficient, int width, long long pitch, double factor,         \
+      double keep, int lanes) {                                                                   \
+    run_narrow<T, V>(crow, col, value, rows, longest, now, next, total, coefficient, width,       \
+                     pitch, (T)factor, (T)keep, lanes);                                           \
   }
 
 KERNEL(float, 4)

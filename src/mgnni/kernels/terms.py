@@ -1,8 +1,9 @@
-"""One term of a sweep, or a product alone, in one pass over memory."""
+"""One term of a sweep, or a product alone, in one pass over memory; and all terms of a sweep."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,9 @@ from mgnni.kernels.nvrtc import launch, why_not
 
 LONG = 1024  # entries past which whole blocks share a row
 HUB = 256  # part of all entries past which one row would keep the others waiting
+NARROW = 16  # columns: where no more are left in wide rows, they are moved together
 _ROWS, _WARPS = 8, 32  # rows of a block, and warps of one that shares a row
+_FEW, _SPARSE = 4, 64  # lanes over the columns, and entries of a row, for eight lanes to take it
 _TILE = 8  # lanes over the columns of a long row: other blocks take other columns
 _KINDS = {torch.float32: ("float", 4), torch.float64: ("double", 2)}  # in one load of a lane
 
@@ -43,19 +46,26 @@ class Lines:
         longest = int(self.crow.diff().max()) if self.crow.numel() > 1 else 0
         return longest <= max(LONG, self.col.numel() // HUB)
 
+    @property
+    def usable(self) -> bool:
+        """Whether the kernels are there, and suit the matrix."""
+        return (
+            self.crow.device.type == "cuda"
+            and self.crow.dtype is torch.int32
+            and why_not() is None
+            and self.even
+        )
+
     def fit(self, values: Tensor, columns: Tensor) -> bool:
         """Whether the matrix with these entries can be multiplied so by these columns."""
         return (
-            columns.device.type == "cuda"
-            and columns.dtype is values.dtype
+            columns.dtype is values.dtype
             and columns.dtype in _KINDS
-            and self.crow.dtype is torch.int32
             and columns.dim() == 2
             and columns.numel() > 0
             and columns.is_contiguous()
             and not any(map(_wrapped, (values, columns)))  # by a transform, which has no memory
-            and why_not() is None
-            and self.even
+            and self.usable
         )
 
 
@@ -98,33 +108,65 @@ def add_term(
     while lanes < 32 and each * lanes < width:
         lanes *= 2
     null = ctypes.c_void_p(None)
-    few = min(lanes, _TILE)
     rows, many = lines.crow.numel() - 1, lines.long.numel()
-    launches: list[tuple[Any, ...]] = [(null, rows, 1, -(-rows // _ROWS), _ROWS, lanes, 1)]
+    states = now, following, null if total is None else total
+    tail = (
+        null if coefficient is None else coefficient,
+        width,
+        ctypes.c_longlong(pitch),
+        ctypes.c_double(factor),
+        ctypes.c_double(keep),
+    )
+    matrix = lines.crow, lines.col, values
+    if lanes <= _FEW and lines.col.numel() <= _SPARSE * rows:
+        rest: tuple[Any, ...] = (rows, LONG, *states, *tail, lanes)
+        launch(f"term_narrow_{name}{each}", -(-rows // 32), 256, *matrix, *rest)
+    else:
+        rest = (null, rows, LONG, *states, *tail, 1, lanes)
+        launch(f"term_{name}{each}", -(-rows // _ROWS), 32 * _ROWS, *matrix, *rest)
     if many:
+        few = min(lanes, _TILE)
+        rest = (lines.long, many, LONG, *states, *tail, _WARPS, few)
         tiles = -(-width // (each * few))
-        launches.append((lines.long, many, _WARPS, many, _WARPS, few, tiles))
-    for chosen, count, team, blocks, warps, beside, tiles in launches:
-        launch(
-            f"term_{name}{each}",
-            blocks,
-            32 * warps,
-            lines.crow,
-            lines.col,
-            values,
-            chosen,
-            count,
-            LONG,
-            now,
-            following,
-            null if total is None else total,
-            null if coefficient is None else coefficient,
-            width,
-            ctypes.c_longlong(pitch),
-            ctypes.c_double(factor),
-            ctypes.c_double(keep),
-            team,
-            beside,
-            tiles=tiles,
-        )
+        launch(f"term_{name}{each}", many, 32 * _WARPS, *matrix, *rest, tiles=tiles)
     return following
+
+
+def add_terms(
+    lines: Lines,
+    values: Tensor,
+    now: Tensor,
+    before: Tensor,
+    total: Tensor,
+    widths: Sequence[int],
+    coefficient: Callable[[int], Tensor],
+    step: Callable[[int], tuple[float, float]],
+) -> None:
+    """Add all terms but the first to ``total``.
+
+    The last columns left are few, and most terms are theirs alone. Wherever they stand apart, a
+    cache fetches more from between them than of them; so they are moved together.
+
+    Args:
+        lines: the rows of the operator.
+        values: its entries.
+        now: the first term, which is lost.
+        before: memory for another one.
+        total: what the terms are added to, in the same shape.
+        widths: how many columns a term is needed by, from the first one; falling.
+        coefficient: returns those of a term, one a column.
+        step: returns the factors of the product with a term, and of the term before it.
+    """
+    left: list[Tensor] = []  # sums, of which some columns go on elsewhere
+    for k in range(1, len(widths)):
+        pitch = 1 << (widths[k] - 1).bit_length()
+        if pitch <= NARROW and 2 * pitch <= now.size(1):
+            left.append(total)
+            now, before, total = (one[:, :pitch].contiguous() for one in (now, before, total))
+        factor, keep = step(k)
+        options: dict[str, Any] = {"width": widths[k], "factor": factor, "keep": keep}
+        add_term(lines, values, now, before, total, coefficient(k), **options)
+        now, before = before, now
+    for whole in reversed(left):
+        whole[:, : total.size(1)] = total
+        total = whole

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-TALL, SHORT = 2**13, 2**10  # rows that are added in single precision; on an accelerator
+TALL = 2**13  # rows that are added in single precision
+SHORT, PARTS = 2**7, 2**9  # on an accelerator, at least; and into how many parts at most
+ONE_BY_ONE = 4  # stacks up to which their parts are views, which cost no copy
 LARGE = 512  # size from which on it matters, in two of the three directions of a product
 FEW = 16  # least size in the third
 STRIPS = 8  # of a Gram matrix: more would halve the work more nearly, and be too narrow
@@ -111,10 +113,17 @@ def tall_product(a: Tensor, b: Tensor) -> Tensor:
     a result of few numbers keeps few processors busy, where its parts keep all of them so.
     """
     rows, width = a.shape[-2:]
-    size = TALL if a.device.type == "cpu" else max(SHORT, width)
-    count = rows // size
-    if count < 2 or a.dtype is torch.float64 or torch.is_grad_enabled():
+    size = TALL if a.device.type == "cpu" else max(SHORT, width, rows // PARTS)
+    if rows < 2 * size or a.dtype is torch.float64 or torch.is_grad_enabled():
         return product(a.mT, b)
+    if a.dim() > 2 and len(a) <= ONE_BY_ONE:
+        return torch.stack([_in_parts(x, y, size) for x, y in zip(a, b, strict=True)])
+    return _in_parts(a, b, size)
+
+
+def _in_parts(a: Tensor, b: Tensor, size: int) -> Tensor:
+    rows = a.size(-2)
+    count = rows // size
     even = count * size
     lead = (*a.shape[:-2], count, size)
     x, y = (one[..., :even, :].reshape(*lead, one.size(-1)) for one in (a, b))

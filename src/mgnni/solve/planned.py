@@ -21,34 +21,51 @@ from torch import Tensor
 from mgnni.kernels import launches
 from mgnni.kernels.nvrtc import why_not
 from mgnni.solve.certify import constants, rounding_factors, to_frobenius
+from mgnni.solve.planned_large import by_degree, sweep_by_terms
 from mgnni.solve.result import SolveStats, Status
+from mgnni.solve.weights import WIDE
 
 if TYPE_CHECKING:
     from mgnni.solve.equation import Equations
     from mgnni.solve.operator import Operator
 
-LARGEST = 2**25  # numbers in the states of all equations; past them launches cost nothing
-MOST_ENTRIES = 2**24  # of the operator
+LARGEST = 2**25  # numbers in the states of all equations, past which launches cost nothing
+MOST_ENTRIES = 2**24  # of the operator, likewise
 SHARE = 0.5  # of the tolerance, to which the series are cut off; rounding takes the rest
 
 
 def can_plan(equations: Equations) -> bool:
     """Whether it is known of equations beforehand how far to go, and where they are has kernels."""
-    bias, operator = equations.bias, equations.operator
+    bias = equations.bias
     return (
         bias.device.type == "cuda"
         and bias.dtype is torch.float32
         and equations.weights.normed
-        and 0 < bias.numel() <= LARGEST
+        and bias.numel() > 0
         and why_not() is None
         and equations.gamma * max(equations.step_bounds) < 0.999
-        and 0 < operator.pattern.nnz <= MOST_ENTRIES
-        and launches.has_room(
-            operator.pattern.rows,
-            len(equations) * launches.padded(equations.channels),
-            bias.device,
-        )
+        and equations.operator.pattern.nnz > 0
     )
+
+
+def at_once(equations: Equations) -> bool:
+    """Whether equations are small enough for a whole sweep in one launch."""
+    bias, pattern = equations.bias, equations.operator.pattern
+    width = len(equations) * launches.padded(equations.channels)
+    return (
+        bias.numel() <= LARGEST
+        and pattern.nnz <= MOST_ENTRIES
+        and launches.has_room(pattern.rows, width, bias.device)
+    )
+
+
+def unseen(equations: Equations) -> bool:
+    """Whether equations that can be planned are solved without a look at any number.
+
+    Others are looked at once: larger ones at how far each column goes, so that no more is moved
+    than has to be, and wide weights by whoever finds their eigenpairs.
+    """
+    return at_once(equations) and equations.channels <= launches.widest(equations.bias.device)
 
 
 def fits(equations: Equations, solver: str) -> bool:
@@ -58,7 +75,8 @@ def fits(equations: Equations, solver: str) -> bool:
         solver in ("auto", sweeps)
         and can_plan(equations)
         and max(equations.scales) <= launches.MOST_ROOTS
-        and equations.channels <= launches.widest(equations.bias.device)
+        and equations.channels <= WIDE
+        and (at_once(equations) or equations.operator.pattern.lines.usable)
     )
 
 
@@ -85,31 +103,40 @@ class Pending:
 
     def records(self, numbers: Tensor | None = None) -> tuple[SolveStats, ...]:
         """Return one record an equation; ``numbers`` are those on the host, if they are there."""
-        numbers = self.numbers.cpu() if numbers is None else numbers
-        return tuple(self._record(i, one) for i, one in enumerate(numbers.unbind(1)))
-
-    def _record(self, index: int, numbers: Tensor) -> SolveStats:
-        residual, reference, bound, contraction, steps = numbers.unbind()
-        over = torch.where(residual == 0, residual, residual / reference)
-        small = (over <= self.tol) | (residual <= self.digits)
-        finite = bool(residual.isfinite().all())
-        status = Status.STAGNATED if finite else Status.NOT_FINITE
-        return SolveStats(
-            residual=float(residual.max()),
-            relative_residual=float(over.max()),
-            iterations=int(steps.max()) if finite else 0,
-            status=Status.CONVERGED if bool(small.all()) else status,
-            error_bound=float(bound.max()),
-            relative_error_bound=float(torch.where(bound == 0, bound, bound / reference).max()),
-            contraction=float(contraction.max()),
-            norm=self.norm,
-            tol=self.tol,
-            solver=self.solver,
-            scale=self.scales[index],
-            graph_relative_residual=over,
-            graph_error_bound=bound,
-            graph_iterations=steps.nan_to_num().long(),
+        residual, reference, bound, contraction, steps = (
+            self.numbers.cpu() if numbers is None else numbers
         )
+        over = torch.where(residual == 0, residual, residual / reference)
+        relative = torch.where(bound == 0, bound, bound / reference)
+        met = ((over <= self.tol) | (residual <= self.digits)).all(-1).tolist()
+        found = [residual, over, bound, relative, contraction, steps]
+        worst = torch.stack(found).amax(-1).T.tolist()
+        counts = steps.nan_to_num().long()
+        return tuple(
+            SolveStats(
+                residual=one[0],
+                relative_residual=one[1],
+                iterations=int(one[5]) if math.isfinite(one[0]) else 0,
+                status=_status(met[i], one[0]),
+                error_bound=one[2],
+                relative_error_bound=one[3],
+                contraction=one[4],
+                norm=self.norm,
+                tol=self.tol,
+                solver=self.solver,
+                scale=self.scales[i],
+                graph_relative_residual=over[i],
+                graph_error_bound=bound[i],
+                graph_iterations=counts[i],
+            )
+            for i, one in enumerate(worst)
+        )
+
+
+def _status(met: bool, residual: float) -> Status:
+    if met:
+        return Status.CONVERGED
+    return Status.STAGNATED if math.isfinite(residual) else Status.NOT_FINITE
 
 
 @lru_cache(maxsize=64)
@@ -165,6 +192,18 @@ def _norm_of(operator: Operator) -> dict[str, Any]:
     return _norms[operator]
 
 
+def _swept_hop(equations: Equations, z: Tensor) -> Tensor:
+    """As :meth:`Equations.hop`, in one launch, where no row keeps others waiting."""
+    count, nodes, h = z.shape
+    wide = launches.padded(h)
+    pattern, values = equations.operator.pattern, equations.operator.values.detach()
+    side = torch.nn.functional.pad(z, (0, wide - h)) if wide > h else z
+    columns = side.permute(1, 0, 2).reshape(nodes, -1)
+    powers = _hops(equations.scales, wide, z.device)
+    hop = launches.sweep(pattern.rows, pattern.col, values, columns, *powers)
+    return hop.view(nodes, count, wide).permute(1, 0, 2)[..., :h]
+
+
 def solve_planned(equations: Equations, tol: float) -> tuple[Tensor, Tensor, Pending]:
     """Return the states, :math:`P^m Z` at them, and the records to come."""
     operator, scales, gamma = equations.operator, equations.scales, equations.gamma
@@ -190,23 +229,29 @@ def solve_planned(equations: Equations, tol: float) -> tuple[Tensor, Tensor, Pen
             tol=SHARE * tol,
         )
     table: launches.Table = known[name]
-    # Columns stand by the rank of their eigenvalues, those of all equations side by side: slow
-    # ones share a group, and the others leave early.
-    if shared:
-        columns = bias[0] @ vectors.permute(1, 2, 0).reshape(h, wide * count)
+    if unseen(equations) or not pattern.lines.usable:
+        # Columns stand by the rank of their eigenvalues, those of all equations side by side: slow
+        # ones share a group, and the others leave early.
+        if shared:
+            columns = bias[0] @ vectors.permute(1, 2, 0).reshape(h, wide * count)
+        else:
+            columns = torch.bmm(bias, vectors).permute(1, 2, 0).reshape(nodes, wide * count)
+        total = launches.sweep(
+            pattern.rows,
+            pattern.col,
+            operator.values.detach(),
+            columns,
+            table.coefficient,
+            table.degree,
+            chebyshev=chebyshev,
+            bound=bound or 1.0,
+        )
+        z = torch.bmm(total.view(nodes, wide, count).permute(2, 0, 1), vectors.mT)
     else:
-        columns = torch.bmm(bias, vectors).permute(1, 2, 0).reshape(nodes, wide * count)
-    total = launches.sweep(
-        pattern.rows,
-        pattern.col,
-        operator.values.detach(),
-        columns,
-        table.coefficient,
-        table.degree,
-        chebyshev=chebyshev,
-        bound=bound or 1.0,
-    )
-    z = torch.bmm(total.view(nodes, wide, count).permute(2, 0, 1), vectors.mT)
+        order = known.get((name, "by degree"))
+        if order is None:
+            order = known[name, "by degree"] = by_degree(table)
+        z = sweep_by_terms(equations, bias, vectors, order, bound or 1.0)
 
     solver = "chebyshev" if chebyshev else "series"
     return certify(equations, z, bias, (eigenvalues, table.needed), tol, solver)
@@ -223,13 +268,7 @@ def certify(
     """Measure the residual at ``z``; return the states, :math:`P^m Z`, and the records to come."""
     operator, scales, gamma = equations.operator, equations.scales, equations.gamma
     count, nodes, h = z.shape
-    wide = launches.padded(h)
-    pattern, values = operator.pattern, operator.values.detach()
-    side = torch.nn.functional.pad(z, (0, wide - h)) if wide > h else z
-    columns = side.permute(1, 0, 2).reshape(nodes, -1)
-    powers = _hops(scales, wide, z.device)
-    hop = launches.sweep(pattern.rows, pattern.col, values, columns, *powers)
-    hop = hop.view(nodes, count, wide).permute(1, 0, 2)[..., :h]
+    hop = equations.hop(z) if operator.pattern.lines.usable else _swept_hop(equations, z)
     weight = equations.weights.tensor
     residual = torch.baddbmm(bias.expand(count, nodes, h), hop, weight, alpha=gamma).sub_(z)
     numbers = launches.certificates(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mgnni.kernels import launches
-from mgnni.solve.planned import SHARE, Pending, can_plan, certify
+from mgnni.solve.planned import SHARE, Pending, at_once, can_plan, certify
 
 if TYPE_CHECKING:
     from mgnni.solve.equation import Equations
@@ -34,6 +34,7 @@ def fits_wide(equations: Equations, solver: str) -> bool:
         and operator.batch is None
         and operator.num_nodes <= min(SMALL, equations.channels)
         and equations.channels > launches.widest(equations.bias.device)
+        and at_once(equations)
     )
 
 

@@ -12,6 +12,15 @@ from torch import Tensor
 BLOCK = 64  # terms whose coefficients are at hand at one time
 
 
+def recurrence(k: int, chebyshev: bool, bound: float) -> tuple[float, float]:
+    """Factors of the product with the last term, and of the term before, in the k-th one."""
+    if not chebyshev:  # P^k c = P P^{k-1} c
+        return 1.0, 0.0
+    if k == 1:  # T_1(P) c = P c
+        return 1 / bound, 0.0
+    return 2 / bound, -1.0  # T_k(P) c = 2 P T_{k-1}(P) c - T_{k-2}(P) c
+
+
 @dataclass(frozen=True, eq=False)
 class Tail:
     r"""How a power series goes on, once its terms have become one another's multiples.
@@ -59,11 +68,7 @@ class Polynomials:
 
     def step(self, k: int) -> tuple[float, float]:
         """Factors of the product with the last term, and of the term before, in the k-th one."""
-        if not self.chebyshev:  # P^k c = P P^{k-1} c
-            return 1.0, 0.0
-        if k == 1:  # T_1(P) c = P c
-            return 1 / self.bound, 0.0
-        return 2 / self.bound, -1.0  # T_k(P) c = 2 P T_{k-1}(P) c - T_{k-2}(P) c
+        return recurrence(k, self.chebyshev, self.bound)
 
     def block(self, start: int, stop: int, order: Tensor, like: Tensor) -> Tensor:
         """Coefficients of :math:`t_k`, ``start <= k < stop``, for the columns in this order."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from mgnni.kernels.nvrtc import enter
 from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure, spread
 from mgnni.solve.equation import Equations
-from mgnni.solve.planned import Pending, fits, solve_planned
+from mgnni.solve.planned import Pending, fits, solve_planned, unseen
 from mgnni.solve.planned_wide import fits_wide, solve_planned_wide
 from mgnni.solve.reduced import propose
 from mgnni.solve.result import SolveStats, Status
@@ -61,10 +61,16 @@ def full_precision(device: torch.device) -> Iterator[None]:
 
 
 def plan_for(equations: Equations, solver: str) -> Planned | None:
-    """The way to solve equations without a look at a number, if there is one."""
-    if fits(equations, solver):
-        return solve_planned
-    return solve_planned_wide if fits_wide(equations, solver) else None
+    """The way to solve equations whose length is known beforehand, if there is one."""
+    if fits_wide(equations, solver):
+        return solve_planned_wide
+    return solve_planned if fits(equations, solver) else None
+
+
+def recordable(equations: Equations, solver: str) -> bool:
+    """Whether equations are solved without a look at any number, as a CUDA graph has to be."""
+    plan = plan_for(equations, solver)
+    return plan is solve_planned_wide or (plan is solve_planned and unseen(equations))
 
 
 @torch.no_grad()
@@ -81,15 +87,18 @@ def solve(
         options: how they shall be solved.
         deferred: leave the records on an accelerator where that can be; who asked for it reads
             them, and solves again what missed its tolerance.
-        start: states to start from. A solve whose length is known beforehand takes no notice.
+        start: states to start from. A solve that looks at nothing takes no notice.
     """
     device = equations.bias.device
     with torch.autocast(device.type, enabled=False), full_precision(device):
         planned = None if options.max_iter is not None else plan_for(equations, options.solver)
+        looks = planned is solve_planned and not unseen(equations)
+        if looks and start is not None:
+            planned = None
         if planned is not None:
             enter(device)
             z, hop, pending = planned(equations, options.tol)
-            if deferred:
+            if deferred and not looks:
                 return Solution(z, hop, pending)
             stats = pending.records()
             solved = all(one.converged for one in stats)

@@ -9,13 +9,12 @@ swept in panels that stay in its caches; an accelerator, and a small problem, ta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from mgnni.kernels.terms import add_term
+from mgnni.kernels.terms import add_terms
 from mgnni.solve.certify import frobenius
 from mgnni.solve.equation import PANEL, Equations
 from mgnni.solve.operator import Operator
@@ -108,17 +107,20 @@ def _add_terms(
 ) -> None:
     """As :func:`_evaluate`, by a kernel that passes over memory once a term."""
     total, t, t_before = memory
-    matrix = operator.pattern.lines, operator.values.detach()
     widths = _widths(polynomials.degree[order], 1)
-    coefficient = polynomials.block(0, min(BLOCK, len(widths)), order, total)
-    torch.mul(t, coefficient[0] - 1, out=total)
-    for k in range(1, len(widths)):
-        if k % BLOCK == 0:
-            coefficient = polynomials.block(k, min(k + BLOCK, len(widths)), order, total)
-        factor, beta = polynomials.step(k)
-        options: dict[str, Any] = {"width": widths[k], "factor": factor, "keep": beta}
-        row = coefficient[k % BLOCK]
-        t, t_before = add_term(*matrix, t, t_before, total, row, **options), t
+    blocks: dict[int, Tensor] = {}
+
+    def coefficient(k: int) -> Tensor:
+        start = k - k % BLOCK
+        if start not in blocks:
+            blocks.clear()
+            stop = min(start + BLOCK, len(widths))
+            blocks[start] = polynomials.block(start, stop, order, total)
+        return blocks[start][k - start]
+
+    torch.mul(t, coefficient(0) - 1, out=total)
+    matrix = operator.pattern.lines, operator.values.detach()
+    add_terms(*matrix, t, t_before, total, widths, coefficient, polynomials.step)
 
 
 def _widths(degree: Tensor, lanes: int) -> list[int]:

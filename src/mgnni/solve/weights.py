@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from mgnni.kernels.launches import eigenpairs, has_eigenpairs
+from mgnni.kernels.launches import eigenpairs, has_eigenpairs, padded, widest
 from mgnni.solve.outliers import Outliers, outliers
 
 WIDE = 512  # channels past which an eigendecomposition of W costs more than it saves
@@ -98,8 +99,14 @@ class Weights:
 
     @cached_property
     def planned_pairs(self) -> tuple[Tensor, Tensor]:
-        """Eigenpairs of normed weights, found and left on the accelerator."""
-        return eigenpairs(self.tensor, self.basis)
+        """Eigenpairs of normed weights, by falling eigenvalue, padded, left on the accelerator."""
+        if self.channels <= widest(self.tensor.device):
+            return eigenpairs(self.tensor, self.basis)
+        finite = self.tensor.isfinite().all()  # of others LAPACK finds nothing, and says so loudly
+        values, vectors = torch.linalg.eigh(torch.where(finite, self.tensor, 0).double())
+        values = torch.where(finite, values, torch.nan)
+        wide = (0, padded(self.channels) - self.channels)
+        return pad(values.flip(-1), wide), pad(vectors.flip(-1).to(self.tensor), wide)
 
     @cached_property
     def polynomials(self) -> dict[Any, Any]:
