@@ -192,8 +192,13 @@ def _norm_of(operator: Operator) -> dict[str, Any]:
     return _norms[operator]
 
 
+def _apart(equations: Equations) -> bool:
+    """Whether every equation has a scale, and a width in whole loads, for a product of its own."""
+    return len(set(equations.scales)) == len(equations) and equations.channels % 4 == 0
+
+
 def _swept_hop(equations: Equations, z: Tensor) -> Tensor:
-    """As :meth:`Equations.hop`, in one launch, where no row keeps others waiting."""
+    """As :meth:`Equations.hop`, for all equations in one launch."""
     count, nodes, h = z.shape
     wide = launches.padded(h)
     pattern, values = equations.operator.pattern, equations.operator.values.detach()
@@ -268,7 +273,8 @@ def certify(
     """Measure the residual at ``z``; return the states, :math:`P^m Z`, and the records to come."""
     operator, scales, gamma = equations.operator, equations.scales, equations.gamma
     count, nodes, h = z.shape
-    hop = equations.hop(z) if operator.pattern.lines.usable else _swept_hop(equations, z)
+    swept = at_once(equations) and not (_apart(equations) and operator.pattern.lines.usable)
+    hop = _swept_hop(equations, z) if swept else equations.hop(z)
     weight = equations.weights.tensor
     residual = torch.baddbmm(bias.expand(count, nodes, h), hop, weight, alpha=gamma).sub_(z)
     numbers = launches.certificates(

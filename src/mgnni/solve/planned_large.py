@@ -37,8 +37,7 @@ def by_degree(table: Table) -> Order:
     ranked = torch.arange(width).view(-1, equations).T.flatten()  # equation by equation
     degrees = table.columns.cpu()[ranked]
     place = torch.argsort(degrees, descending=True, stable=True)
-    highest = int(degrees.max())
-    widths = [int((degrees >= k).sum()) for k in range(highest + 1)]
+    widths: list[int] = torch.bincount(degrees).flip(0).cumsum(0).flip(0).tolist()
     sent = torch.stack([place, torch.argsort(place), ranked[place]]).to(table.columns.device)
     return Order(table.coefficient.index_select(1, sent[2]), sent[0], sent[1], widths)
 
