@@ -3,39 +3,46 @@
 // Jacobi's method from one side: columns of W V are rotated in pairs until they are orthogonal;
 // then W V = V diag(lambda). Eight lanes take a pair, and all pairs of a round are disjoint. It
 // starts from the V of the last time, if there is one: after a step of training that is nearly right.
+//
+// Both are in shared memory, or of wide matrices W V alone, which is read in every round; V is only
+// written when something is turned.
 
 #define MOST_SWEEPS 30
 #define TEAM 8
-#define MOST_PAIRS 8  // of rows, a lane
+#define AT_A_TIME 4  // columns of W V
 
-extern "C" __global__ void __launch_bounds__(512, 1) eigen(
-    const float* __restrict__ weight,  // (matrices, h, h)
-    float* vectors,                    // (matrices, h, padded): columns by falling eigenvalue
-    double* values,                    // (matrices, padded)
-    double* basis,                     // (matrices, h * h + 1): V, and whether there is one
+template <int MOST_PAIRS, bool APART>  // pairs of rows, a lane; whether V is in other memory
+__device__ __forceinline__ void run(
+    const float* __restrict__ weight, float* vectors, double* values, double* basis, double* room,
     int h, int padded, double close) {
   extern __shared__ __align__(16) double store[];
   const int ld = h + (h & 1);  // columns in one piece, read two numbers at a time
-  double *a = store, *v = store + h * ld, *square = v + h * ld;
+  double* a = store;
+  double* v = APART ? room + (long)blockIdx.x * h * ld : store + h * ld;
+  double* square = store + (APART ? 1 : 2) * h * ld;
   __shared__ int turned;
   const int team = threadIdx.x / TEAM, teams = blockDim.x / TEAM, lane = threadIdx.x % TEAM;
   const unsigned mask = 0xFFu << (threadIdx.x % 32 / TEAM * TEAM);
   const float* w = weight + (long)blockIdx.x * h * h;
   double* last = basis + (long)blockIdx.x * (h * h + 1);
   const bool warm = last[h * h] == 1.0;
-  for (int i = threadIdx.x; i < 2 * h * ld; i += blockDim.x) store[i] = 0;  // an odd row is zero
+  for (int i = threadIdx.x; i < h * ld; i += blockDim.x) a[i] = v[i] = 0;  // an odd row is zero
   __syncthreads();
   for (int i = threadIdx.x; i < h * h; i += blockDim.x)
     v[i / h * ld + i % h] = warm ? last[i] : i % (h + 1) == 0;
   __syncthreads();
-  for (int i = threadIdx.x; i < h * h; i += blockDim.x) {
-    const int col = i / h, row = i - col * h;
-    double sum = 0;
+  for (int i = threadIdx.x; i < (h + AT_A_TIME - 1) / AT_A_TIME * h; i += blockDim.x) {
+    const int first = i / h * AT_A_TIME, row = i % h;
+    double sum[AT_A_TIME] = {};
     if (warm)
-      for (int k = 0; k < h; ++k) sum += (double)w[k * h + row] * v[col * ld + k];
-    else
-      sum = w[col * h + row];
-    a[col * ld + row] = sum;
+      for (int k = 0; k < h; ++k) {
+        const double x = w[k * h + row];
+#pragma unroll
+        for (int u = 0; u < AT_A_TIME; ++u) sum[u] += x * v[min(first + u, h - 1) * ld + k];
+      }
+#pragma unroll
+    for (int u = 0; u < AT_A_TIME; ++u)
+      if (first + u < h) a[(first + u) * ld + row] = warm ? sum[u] : w[(first + u) * h + row];
   }
   const int players = h + (h & 1);  // an odd one out rests
   for (int sweep = 0; sweep < MOST_SWEEPS; ++sweep) {
@@ -127,3 +134,17 @@ extern "C" __global__ void __launch_bounds__(512, 1) eigen(
     if (lane == 0) value[rank] = square[j];
   }
 }
+
+#define KERNEL(NAME, PAIRS, APART)                                                                \
+  extern "C" __global__ void __launch_bounds__(512, 1) NAME(                                      \
+      const float* weight, /* (matrices, h, h) */                                                 \
+      float* vectors,      /* (matrices, h, padded): columns by falling eigenvalue */             \
+      double* values,      /* (matrices, padded) */                                               \
+      double* basis,       /* (matrices, h * h + 1): V, and whether there is one */               \
+      double* room,        /* for V, whole pairs of rows, if it is apart */                       \
+      int h, int padded, double close) {                                                          \
+    run<PAIRS, APART>(weight, vectors, values, basis, room, h, padded, close);                    \
+  }
+
+KERNEL(eigen, 8, false)
+KERNEL(eigen_wide, 12, true)

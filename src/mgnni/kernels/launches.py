@@ -32,9 +32,14 @@ def processors(device: torch.device) -> int:
 
 
 @lru_cache
+def _widest(device: torch.device, copies: int) -> int:
+    """The widest matrix of which a block has so many copies in float64."""
+    return int(((shared_memory(device) - 4096) / (8 * copies)) ** 0.5) - 3
+
+
 def widest(device: torch.device) -> int:
-    """The widest matrix whose eigenpairs one block can find: two copies in float64."""
-    return int(((shared_memory(device) - 4096) / 16) ** 0.5) - 3
+    """The widest matrix whose eigenpairs one block can find."""
+    return _widest(device, 1)
 
 
 def has_eigenpairs(weight: Tensor) -> bool:
@@ -70,18 +75,21 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
     vectors = weight.new_empty(count, h, wide)
     values = weight.new_empty(count, wide, dtype=torch.float64)
     threads = min(512, max(32, -(-h // 8) * 32))  # eight lanes a pair of columns
+    apart = h > _widest(weight.device, 2)
+    even = h + h % 2
     launch(
-        "eigen",
+        "eigen_wide" if apart else "eigen",
         count,
         threads,
         weight.contiguous(),
         vectors,
         values,
         new_basis(weight) if basis is None else basis,
+        values.new_empty(count, h, even) if apart else ctypes.c_void_p(None),
         h,
         wide,
         ctypes.c_double(1e-9),
-        shared=8 * (2 * h * (h + 5) + h),
+        shared=8 * ((1 if apart else 2) * h * even + h),
     )
     return values, vectors
 

@@ -59,7 +59,8 @@ class Lines:
     def fit(self, values: Tensor, columns: Tensor) -> bool:
         """Whether the matrix with these entries can be multiplied so by these columns."""
         return (
-            columns.device == self.crow.device
+            columns.is_cuda
+            and columns.device == self.crow.device
             and columns.dtype is values.dtype
             and columns.dtype in _KINDS
             and columns.dim() == 2

@@ -156,16 +156,18 @@ def _evaluate(
     total, t, t_before, spare = (_shaped(one, nodes, width) for one in memory)
     widths = _widths(polynomials.degree[order], LANES)
     highest = len(widths) - 1
-    coefficient = polynomials.block(0, min(BLOCK, highest + 1), order, total)
-    torch.mul(t, coefficient[0] - 1, out=total)
+    rows = polynomials.block(0, min(BLOCK, highest + 1), order, total).unbind()
+    torch.mul(t, rows[0] - 1, out=total)
+    part = total  # of the columns left
     # Graphs of a batch would wait for one another, and so depend on their company.
     tail = polynomials.tail if scale and operator.batch is None else None
     size = t if tail is None else frobenius(operator, t)
     for k in range(1, highest + 1):
         if k % BLOCK == 0:
-            coefficient = polynomials.block(k, min(k + BLOCK, highest + 1), order, total)
+            rows = polynomials.block(k, min(k + BLOCK, highest + 1), order, total).unbind()
         if widths[k] < width:
             width = widths[k]
+            part = total[:, :width]
             t, spare = _narrow(t, width, spare), t
             if k > 1:
                 t_before, spare = _narrow(t_before, width, spare), t_before
@@ -177,8 +179,8 @@ def _evaluate(
             return _alone(operator, polynomials, column, k, t, total[:, 0], memory[1], *known)
         factor, beta = polynomials.step(k)
         t, t_before = operator.multiply_into(t_before, t, factor, beta), t
-        row = coefficient[k % BLOCK, :width]
-        total[:, :width].addcmul_(t, row)
+        row = rows[k % BLOCK][:width]
+        part.addcmul_(t, row)
         if tail is None or k % scale or k < EARLY * scale or k == highest:
             continue
         if width > LANES or k % (EARLY * scale) == 0:  # a look costs a pass or two
@@ -187,7 +189,7 @@ def _evaluate(
             # The columns left are held to their share, as if all were alike.
             share = tail.tol * (width / total.size(1)) ** 0.5
             if bool((scale * frobenius(operator, change) <= share * size).all()):
-                total[:, :width].addcmul_(t, rest)
+                part.addcmul_(t, rest)
                 return k
     return highest
 
