@@ -17,6 +17,7 @@ from mgnni.kernels.rows import Rows
 
 COLUMNS = 8  # of a group: they are worked on, and left out, together
 _FEW = 4  # groups up to which rows are cut into short parts, if there is room
+MOST_CHANNELS = 128  # of a matrix whose eigenpairs a kernel finds
 MOST_ROOTS = 16  # scales up to this one have a Chebyshev table
 
 
@@ -38,8 +39,8 @@ def _widest(device: torch.device, copies: int) -> int:
 
 
 def widest(device: torch.device) -> int:
-    """The widest matrix whose eigenpairs one block can find."""
-    return _widest(device, 1)
+    """The widest matrix whose eigenpairs one block finds sooner than a library does."""
+    return min(_widest(device, 1), MOST_CHANNELS)
 
 
 def has_eigenpairs(weight: Tensor) -> bool:
