@@ -1,144 +1,153 @@
 // Eigenpairs of small symmetric positive semidefinite matrices, one block a matrix, in float64.
 //
-// Jacobi's method from one side: columns of W V are rotated in pairs until they are orthogonal;
-// then W V = V diag(lambda). Eight lanes take a pair, and all pairs of a round are disjoint. It
-// starts from the V of the last time, if there is one: after a step of training that is nearly right.
+// Jacobi's method: C = V^T W V is turned in pairs of rows and columns until it is diagonal. All
+// pairs of a round are disjoint: their rotations are found first, and then applied to all of C, in
+// blocks of two by two, and to V. It starts from the V of the last time, if there is one: after a
+// step of training that is nearly right.
 //
-// Both are in shared memory, or of wide matrices W V alone, which is read in every round; V is only
-// written when something is turned.
+// An odd one out is paired with a row of zeros. C is in shared memory, and so is V if there is room.
 
 #define MOST_SWEEPS 30
-#define TEAM 8
-#define MOST_PAIRS 8  // of rows, a lane
-#define AT_A_TIME 4   // columns of W V
-#define SLIGHT 1e-5   // after turns by no more, what is left to turn is of the size of its square
+#define AT_A_TIME 4  // entries of a column in a product, for one thread
+#define SLIGHT 1e-5  // after turns by no more, what is left to turn is of the size of its square
+
+// The i-th pair of a round in which everybody plays, and of all rounds nobody meets twice.
+__device__ __forceinline__ int2 pair_of(int round, int i, int players) {
+  if (i == 0) return make_int2(players - 1, round);
+  int p = round + i, q = round - i;
+  if (p >= players - 1) p -= players - 1;
+  if (q < 0) q += players - 1;
+  return make_int2(p, q);
+}
+
+// out = left^T right, h by h; rows of out and right are n numbers long, and those of left as given.
+template <typename T>
+__device__ __forceinline__ void product(
+    double* out, const T* left, long next_k, long next_row, const double* right, int h, int n) {
+  for (int i = threadIdx.x; i < (h + AT_A_TIME - 1) / AT_A_TIME * h; i += blockDim.x) {
+    const int first = i / h * AT_A_TIME, c = i % h;
+    double sum[AT_A_TIME] = {};
+    for (int k = 0; k < h; ++k) {
+      const double x = right[(long)k * n + c];
+#pragma unroll
+      for (int u = 0; u < AT_A_TIME; ++u)
+        sum[u] += (double)left[k * next_k + min(first + u, h - 1) * next_row] * x;
+    }
+#pragma unroll
+    for (int u = 0; u < AT_A_TIME; ++u)
+      if (first + u < h) out[(long)(first + u) * n + c] = sum[u];
+  }
+}
 
 template <bool APART>  // whether V is in other memory
 __device__ __forceinline__ void run(
     const float* __restrict__ weight, float* vectors, double* values, double* basis, double* room,
     int h, int padded, double close) {
   extern __shared__ __align__(16) double store[];
-  const int ld = h + (h & 1);  // columns in one piece, read two numbers at a time
-  double* a = store;
-  double* v = APART ? room + (long)blockIdx.x * h * ld : store + h * ld;
-  double* square = store + (APART ? 1 : 2) * h * ld;
+  const int n = h + (h & 1), half = n / 2;
+  double* rooms = room + (long)blockIdx.x * 2 * n * n;
+  double *c = store, *v = APART ? rooms + n * n : store + n * n;
+  double2* turn = (double2*)(store + (APART ? 1 : 2) * n * n);  // cosine and sine of each pair
   __shared__ int turned;
-  const int team = threadIdx.x / TEAM, teams = blockDim.x / TEAM, lane = threadIdx.x % TEAM;
-  const unsigned mask = 0xFFu << (threadIdx.x % 32 / TEAM * TEAM);
   const float* w = weight + (long)blockIdx.x * h * h;
   double* last = basis + (long)blockIdx.x * (h * h + 1);
   const bool warm = last[h * h] == 1.0;
-  for (int i = threadIdx.x; i < h * ld; i += blockDim.x) a[i] = v[i] = 0;  // an odd row is zero
-  __syncthreads();
-  for (int i = threadIdx.x; i < h * h; i += blockDim.x)
-    v[i / h * ld + i % h] = warm ? last[i] : i % (h + 1) == 0;
-  __syncthreads();
-  for (int i = threadIdx.x; i < (h + AT_A_TIME - 1) / AT_A_TIME * h; i += blockDim.x) {
-    const int first = i / h * AT_A_TIME, row = i % h;
-    double sum[AT_A_TIME] = {};
-    if (warm)
-      for (int k = 0; k < h; ++k) {
-        const double x = w[k * h + row];
-#pragma unroll
-        for (int u = 0; u < AT_A_TIME; ++u) sum[u] += x * v[min(first + u, h - 1) * ld + k];
-      }
-#pragma unroll
-    for (int u = 0; u < AT_A_TIME; ++u)
-      if (first + u < h) a[(first + u) * ld + row] = warm ? sum[u] : w[(first + u) * h + row];
+  for (int i = threadIdx.x; i < n * n; i += blockDim.x) {
+    const int row = i / n, col = i % n;
+    const bool inside = row < h && col < h;
+    v[i] = !inside ? 0.0 : warm ? last[row * h + col] : row == col;
+    c[i] = inside && !warm ? w[row * h + col] : 0.0;
   }
-  const int players = h + (h & 1);  // an odd one out rests
+  __syncthreads();
+  if (warm) {
+    product(rooms, w, 1, h, v, h, n);  // W V
+    __syncthreads();
+    product(c, v, n, 1, rooms, h, n);  // V^T W V
+  }
   for (int sweep = 0; sweep < MOST_SWEEPS; ++sweep) {
     __syncthreads();
     if (threadIdx.x == 0) turned = 0;
-    for (int j = team; j < h; j += teams) {
-      double sum = 0;
-      for (int r = lane; r < h; r += TEAM) sum += a[j * ld + r] * a[j * ld + r];
-      for (int step = TEAM / 2; step; step /= 2) sum += __shfl_xor_sync(mask, sum, step);
-      if (lane == 0) square[j] = sum;
-    }
-    for (int round = 0; round < players - 1; ++round) {
+    for (int round = 0; round < n - 1; ++round) {
       __syncthreads();
-      for (int i = team; i < players / 2; i += teams) {
-        int p = players - 1, q = round;
-        if (i) {
-          p = round + i, q = round - i;
-          if (p >= players - 1) p -= players - 1;
-          if (q < 0) q += players - 1;
-        }
-        if (p >= h || q >= h) continue;
-        double2 *ap = (double2*)(a + p * ld), *aq = (double2*)(a + q * ld);
-        double2 *vp = (double2*)(v + p * ld), *vq = (double2*)(v + q * ld);
-        const double alpha = square[p], beta = square[q];
-        double2 x[MOST_PAIRS], y[MOST_PAIRS];
-        double dot = 0, other = 0;
-#pragma unroll
-        for (int u = 0; u < MOST_PAIRS; ++u) {
-          const int r = lane + TEAM * u;
-          if (2 * r >= h) break;
-          x[u] = ap[r], y[u] = aq[r];
-          dot += x[u].x * y[u].x;
-          other += x[u].y * y[u].y;
-        }
-        dot += other;
-#pragma unroll
-        for (int step = TEAM / 2; step; step /= 2) dot += __shfl_xor_sync(mask, dot, step);
-        if (!(dot * dot > close * close * fmax(alpha, beta))) continue;
-        // The angle needs no more than single precision; that it is a rotation does.
-        const float zeta = (float)((beta - alpha) * 0.5) / (float)dot;
-        const float root = sqrtf(fmaf(zeta, zeta, 1.f));
-        const double t = isinf(root) ? 0.5f / zeta : copysignf(1.f, zeta) / (fabsf(zeta) + root);
-        const double length = 1 + t * t;
-        double c = rsqrtf((float)length);  // and two of Newton's steps, faster than a root in float64
-        c *= 1.5 - 0.5 * length * c * c;
-        c *= 1.5 - 0.5 * length * c * c;
-        const double s = c * t;
-#pragma unroll
-        for (int u = 0; u < MOST_PAIRS; ++u) {
-          const int r = lane + TEAM * u;
-          if (2 * r >= h) break;
-          const double2 g = vp[r], z = vq[r];
-          ap[r] = make_double2(c * x[u].x - s * y[u].x, c * x[u].y - s * y[u].y);
-          aq[r] = make_double2(s * x[u].x + c * y[u].x, s * x[u].y + c * y[u].y);
-          vp[r] = make_double2(c * g.x - s * z.x, c * g.y - s * z.y);
-          vq[r] = make_double2(s * g.x + c * z.x, s * g.y + c * z.y);
-        }
-        __syncwarp(mask);
-        if (lane == 0) {
-          square[p] = fmax(alpha - t * dot, 0.0);
-          square[q] = beta + t * dot;
+      bool turns = false;
+      if (threadIdx.x < half) {
+        const int2 pq = pair_of(round, threadIdx.x, n);
+        const double x = c[pq.x * n + pq.y];
+        double2 cs = make_double2(1, 0);
+        if (fabs(x) > close) {
+          // The angle needs no more than single precision; that it is a rotation does.
+          const double apart = c[pq.y * n + pq.y] - c[pq.x * n + pq.x];
+          const float zeta = (float)(apart * 0.5) / (float)x;
+          const float root = sqrtf(fmaf(zeta, zeta, 1.f));
+          const double t = isinf(root) ? 0.5f / zeta : copysignf(1.f, zeta) / (fabsf(zeta) + root);
+          const double length = 1 + t * t;
+          double y = rsqrtf((float)length);  // and two of Newton's steps, faster than a root
+          y *= 1.5 - 0.5 * length * y * y;
+          y *= 1.5 - 0.5 * length * y * y;
+          cs = make_double2(y, y * t);
+          turns = true;
           if (fabs(t) > SLIGHT) turned = 1;
         }
+        turn[threadIdx.x] = cs;
+      }
+      if (!__syncthreads_or(turns)) continue;
+      for (int i = threadIdx.x; i < half * half; i += blockDim.x) {
+        const int row = i / half, col = i - row * half;
+        const double2 left = turn[row], right = turn[col];
+        if (left.y == 0 && right.y == 0) continue;
+        const int2 r = pair_of(round, row, n), k = pair_of(round, col, n);
+        double *top = c + r.x * n, *low = c + r.y * n;
+        const double a = left.x * top[k.x] - left.y * low[k.x];
+        const double b = left.x * top[k.y] - left.y * low[k.y];
+        const double d = left.y * top[k.x] + left.x * low[k.x];
+        const double e = left.y * top[k.y] + left.x * low[k.y];
+        top[k.x] = right.x * a - right.y * b;
+        low[k.y] = right.y * d + right.x * e;
+        top[k.y] = row == col ? 0 : right.y * a + right.x * b;
+        low[k.x] = row == col ? 0 : right.x * d - right.y * e;
+      }
+      for (int i = threadIdx.x; i < h * half; i += blockDim.x) {
+        const int row = i / half, col = i - row * half;
+        const double2 right = turn[col];
+        if (right.y == 0) continue;
+        const int2 k = pair_of(round, col, n);
+        const double x = v[row * n + k.x], y = v[row * n + k.y];
+        v[row * n + k.x] = right.x * x - right.y * y;
+        v[row * n + k.y] = right.y * x + right.x * y;
       }
     }
     __syncthreads();
     if (!turned) break;
   }
-  for (int j = team; j < h; j += teams) {
-    double sum = 0;
-    for (int r = lane; r < h; r += TEAM) sum += a[j * ld + r] * a[j * ld + r];
-    for (int step = TEAM / 2; step; step /= 2) sum += __shfl_xor_sync(mask, sum, step);
-    if (lane == 0) square[j] = sqrt(sum);
-  }
-  for (int i = threadIdx.x; i < h * h; i += blockDim.x) last[i] = v[i / h * ld + i % h];
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    double sum = 0;
-    for (int j = 0; j < h; ++j) sum += square[j];
-    last[h * h] = isfinite(sum) ? 1.0 : 0.0;  // nothing is built on what is not finite
-  }
-  for (int j = team; j < padded; j += teams) {
-    float* out = vectors + (long)blockIdx.x * h * padded;
-    double* value = values + (long)blockIdx.x * padded;
+  double trace = 0;
+  for (int j = 0; j < h; ++j) trace += c[j * n + j];
+  const bool finite = isfinite(trace);
+  float* out = vectors + (long)blockIdx.x * h * padded;
+  double* value = values + (long)blockIdx.x * padded;
+  for (int j = threadIdx.x; j < padded; j += blockDim.x) {
     if (j >= h) {
-      for (int r = lane; r < h; r += TEAM) out[r * padded + j] = 0.f;
-      if (lane == 0) value[j] = 0;
+      value[j] = 0;
       continue;
     }
+    const double own = c[j * n + j];
     int rank = 0;
-    for (int i = 0; i < h; ++i) rank += square[i] > square[j] || (square[i] == square[j] && i < j);
-    for (int r = lane; r < h; r += TEAM) out[r * padded + rank] = (float)v[j * ld + r];
-    if (lane == 0) value[rank] = square[j];
+    for (int i = 0; i < h; ++i) rank += c[i * n + i] > own || (c[i * n + i] == own && i < j);
+    rank = finite ? rank : j;
+    ((int*)turn)[j] = rank;
+    value[rank] = own < 0 ? 0 : own;
   }
+  __syncthreads();
+  for (int i = threadIdx.x; i < h * padded; i += blockDim.x) {
+    const int row = i / padded, col = i - row * padded;
+    if (col >= h) {
+      out[i] = 0.f;
+      continue;
+    }
+    const int rank = ((int*)turn)[col];
+    out[row * padded + rank] = (float)v[row * n + col];
+    last[row * h + rank] = v[row * n + col];
+  }
+  if (threadIdx.x == 0) last[h * h] = finite ? 1.0 : 0.0;  // nothing is built on what is not finite
 }
 
 #define KERNEL(NAME, APART)                                                                       \
@@ -147,7 +156,7 @@ __device__ __forceinline__ void run(
       float* vectors,      /* (matrices, h, padded): columns by falling eigenvalue */             \
       double* values,      /* (matrices, padded) */                                               \
       double* basis,       /* (matrices, h * h + 1): V, and whether there is one */               \
-      double* room,        /* for V, whole pairs of rows, if it is apart */                       \
+      double* room,        /* (matrices, 2, n, n), with n even: to work in */                     \
       int h, int padded, double close) {                                                          \
     run<APART>(weight, vectors, values, basis, room, h, padded, close);                           \
   }

@@ -17,6 +17,7 @@ from mgnni.kernels.rows import Rows
 
 COLUMNS = 8  # of a group: they are worked on, and left out, together
 _FEW = 4  # groups up to which rows are cut into short parts, if there is room
+_CLOSE = 1e-8  # what may be left off the diagonal: less than a rounding of the weight
 MOST_CHANNELS = 128  # of a matrix whose eigenpairs a kernel finds
 MOST_ROOTS = 16  # scales up to this one have a Chebyshev table
 
@@ -75,9 +76,9 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
     wide = padded(h)
     vectors = weight.new_empty(count, h, wide)
     values = weight.new_empty(count, wide, dtype=torch.float64)
-    threads = min(512, max(32, -(-h // 8) * 32))  # eight lanes a pair of columns
     apart = h > _widest(weight.device, 2)
     even = h + h % 2
+    threads = min(512, max(32, -(-((even // 2) ** 2) // 32) * 32))  # a block of two by two each
     launch(
         "eigen_wide" if apart else "eigen",
         count,
@@ -86,11 +87,11 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
         vectors,
         values,
         new_basis(weight) if basis is None else basis,
-        values.new_empty(count, h, even) if apart else ctypes.c_void_p(None),
+        values.new_empty(count, 2, even, even),
         h,
         wide,
-        ctypes.c_double(1e-9),
-        shared=8 * ((1 if apart else 2) * h * even + h),
+        ctypes.c_double(_CLOSE),
+        shared=8 * ((1 if apart else 2) * even * even + even),
     )
     return values, vectors
 
