@@ -49,6 +49,7 @@ __device__ __forceinline__ void run(
   double *c = store, *v = APART ? rooms + n * n : store + n * n;
   double2* turn = (double2*)(store + (APART ? 1 : 2) * n * n);  // cosine and sine of each pair
   __shared__ int turned;
+  const int col = threadIdx.x % half, first = threadIdx.x / half, step = blockDim.x / half;
   const float* w = weight + (long)blockIdx.x * h * h;
   double* last = basis + (long)blockIdx.x * (h * h + 1);
   const bool warm = last[h * h] == 1.0;
@@ -91,11 +92,12 @@ __device__ __forceinline__ void run(
         turn[threadIdx.x] = cs;
       }
       if (!__syncthreads_or(turns)) continue;
-      for (int i = threadIdx.x; i < half * half; i += blockDim.x) {
-        const int row = i / half, col = i - row * half;
-        const double2 left = turn[row], right = turn[col];
+      const double2 right = turn[col];
+      const int2 k = pair_of(round, col, n);
+      for (int row = first; row < half; row += step) {
+        const double2 left = turn[row];
         if (left.y == 0 && right.y == 0) continue;
-        const int2 r = pair_of(round, row, n), k = pair_of(round, col, n);
+        const int2 r = pair_of(round, row, n);
         double *top = c + r.x * n, *low = c + r.y * n;
         const double a = left.x * top[k.x] - left.y * low[k.x];
         const double b = left.x * top[k.y] - left.y * low[k.y];
@@ -106,11 +108,8 @@ __device__ __forceinline__ void run(
         top[k.y] = row == col ? 0 : right.y * a + right.x * b;
         low[k.x] = row == col ? 0 : right.x * d - right.y * e;
       }
-      for (int i = threadIdx.x; i < h * half; i += blockDim.x) {
-        const int row = i / half, col = i - row * half;
-        const double2 right = turn[col];
-        if (right.y == 0) continue;
-        const int2 k = pair_of(round, col, n);
+      if (right.y == 0) continue;
+      for (int row = first; row < h; row += step) {
         const double x = v[row * n + k.x], y = v[row * n + k.y];
         v[row * n + k.x] = right.x * x - right.y * y;
         v[row * n + k.y] = right.y * x + right.x * y;

@@ -78,7 +78,7 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
     values = weight.new_empty(count, wide, dtype=torch.float64)
     apart = h > _widest(weight.device, 2)
     even = h + h % 2
-    threads = min(512, max(32, -(-((even // 2) ** 2) // 32) * 32))  # a block of two by two each
+    threads = even // 2 * min(1024 // even, h)  # one pair of columns a thread, so many rows
     launch(
         "eigen_wide" if apart else "eigen",
         count,
