@@ -16,7 +16,7 @@ from mgnni.solve import planned, weights
 from mgnni.solve.planned import solve_planned, unseen
 from mgnni.solve.planned_large import by_degree
 from mgnni.solve.result import Status
-from mgnni.solve.solve import Options, plan_for, recordable, solve
+from mgnni.solve.solve import Options, looks, plan_for, solve
 from solve.test_planned import assert_solved, batched, equations, layer, operator, passed
 
 
@@ -122,8 +122,10 @@ def test_wide_weights(kind, small, device, monkeypatch):
 
 def test_who_looks_cannot_be_recorded(device, monkeypatch):
     problem = equations(operator("sym", device))
-    assert plan_for(problem, "auto") is solve_planned
-    assert not recordable(problem, "auto")
+    plan = plan_for(problem, "auto")
+    assert plan is solve_planned
+    assert looks(plan, problem)
+    assert looks(None, problem)
     made = layer(device)
     with deferred():
         passed(made, problem.operator)
@@ -131,7 +133,7 @@ def test_who_looks_cannot_be_recorded(device, monkeypatch):
         assert all(one.converged for one in (*made.log.forward, *made.log.backward))
     use_kernels(device, monkeypatch)
     monkeypatch.setattr(planned, "at_once", lambda equations: True)
-    assert recordable(problem, "auto")
+    assert not looks(plan, problem)
 
 
 def test_a_hub_is_for_others(device, monkeypatch):
@@ -164,3 +166,23 @@ def test_states_and_gradients_of_a_layer_are_those_of_the_plain_way(
     wanted = passed(layer(device, memory=memory, tol=2e-7), p)
     for ours, theirs, close in zip(found, wanted, (1e-5, 1e-4, 1e-4), strict=True):
         assert (ours - theirs).norm() <= close * theirs.norm()
+
+
+def test_weights_that_come_again_are_known(device, monkeypatch):
+    """As in validation, and in the training step after it: they are looked at anyway."""
+    made, p = layer(device), operator("sym", device)
+    found, plain = [], weights.eigenpairs
+
+    def counting(weight, basis=None):
+        found.append(weight)
+        return plain(weight, basis)
+
+    monkeypatch.setattr(weights, "eigenpairs", counting)
+    bias = torch.randn(2, 12, 7).to(device)
+    made(bias[0], p)
+    made(bias[1], p)
+    assert len(found) == 1
+    with torch.no_grad():
+        made.factor += 0.1
+    made(bias[1], p)
+    assert len(found) == 2

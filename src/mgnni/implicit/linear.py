@@ -38,7 +38,7 @@ from mgnni.solve.equation import Equations
 from mgnni.solve.known import Known
 from mgnni.solve.planned import solve_planned
 from mgnni.solve.result import SolveStats, Status
-from mgnni.solve.solve import Options, plan_for, solve
+from mgnni.solve.solve import Options, looks, plan_for, solve
 from mgnni.solve.weights import WIDE, Weights
 
 MEMORY = ("fast", "low")
@@ -125,7 +125,7 @@ class _Request:
         weights = Weights(weight, self.normed)
         equations = Equations(self.propagation, self.scales, self.gamma, weights, bias)
         plan = plan_for(equations, self.options.solver)
-        if plan is not None:  # then no number is looked at
+        if not looks(plan, equations):
             if self.known is not None and plan is solve_planned:
                 weights = replace(weights, basis=self.known.bases.of(weight))
             return replace(equations, weights=weights)

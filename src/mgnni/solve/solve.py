@@ -67,10 +67,9 @@ def plan_for(equations: Equations, solver: str) -> Planned | None:
     return solve_planned if fits(equations, solver) else None
 
 
-def recordable(equations: Equations, solver: str) -> bool:
-    """Whether equations are solved without a look at any number, as a CUDA graph has to be."""
-    plan = plan_for(equations, solver)
-    return plan is solve_planned_wide or (plan is solve_planned and unseen(equations))
+def looks(plan: Planned | None, equations: Equations) -> bool:
+    """Whether a plan looks at a number on the way, which no CUDA graph can."""
+    return plan is None or (plan is solve_planned and not unseen(equations))
 
 
 @torch.no_grad()
@@ -92,13 +91,13 @@ def solve(
     device = equations.bias.device
     with torch.autocast(device.type, enabled=False), full_precision(device):
         planned = None if options.max_iter is not None else plan_for(equations, options.solver)
-        looks = planned is solve_planned and not unseen(equations)
-        if looks and start is not None:
+        looked = looks(planned, equations)
+        if looked and start is not None:
             planned = None
         if planned is not None:
             enter(device)
             z, hop, pending = planned(equations, options.tol)
-            if deferred and not looks:
+            if deferred and not looked:
                 return Solution(z, hop, pending)
             stats = pending.records()
             solved = all(one.converged for one in stats)
