@@ -66,6 +66,17 @@ def test_eigenpairs_from_the_last_ones(cuda, h):
     assert_eigenpairs(weight, *launches.eigenpairs(weight, basis))
 
 
+@pytest.mark.parametrize("kind", ["random", "rank-one", "identity"])
+@pytest.mark.parametrize("h", [7, 64, 125])
+def test_the_same_matrix_has_the_same_eigenpairs_to_the_last_bit(cuda, h, kind):
+    weight = weights(kind, 2, h).to(cuda)
+    basis = launches.new_basis(weight)
+    first = launches.eigenpairs(weight, basis)
+    for _ in range(3):
+        again = launches.eigenpairs(weight, basis)
+        assert all(map(torch.equal, first, again))
+
+
 def test_the_widest_matrix_has_room(cuda):
     h = launches.widest(cuda)
     assert h == 128

@@ -3,13 +3,13 @@
 // Jacobi's method: C = V^T W V is turned in pairs of rows and columns until it is diagonal. All
 // pairs of a round are disjoint: their rotations are found first, and then applied to all of C, in
 // blocks of two by two, and to V. It starts from the V of the last time, if there is one: after a
-// step of training that is nearly right.
+// step of training that is nearly right, and for the same W it is right, and stays to the last bit.
 //
 // An odd one out is paired with a row of zeros. C is in shared memory, and so is V if there is room.
 
 #define MOST_SWEEPS 30
 #define AT_A_TIME 4  // entries of a column in a product, for one thread
-#define SLIGHT 1e-5  // after turns by no more, what is left to turn is of the size of its square
+#define TINY 1e-12   // eigenvalues up to this are all alike, and stay in the order they have
 
 // The i-th pair of a round in which everybody plays, and of all rounds nobody meets twice.
 __device__ __forceinline__ int2 pair_of(int round, int i, int players) {
@@ -48,7 +48,7 @@ __device__ __forceinline__ void run(
   double* rooms = room + (long)blockIdx.x * 2 * n * n;
   double *c = store, *v = APART ? rooms + n * n : store + n * n;
   double2* turn = (double2*)(store + (APART ? 1 : 2) * n * n);  // cosine and sine of each pair
-  __shared__ int turned;
+  double* value_of = (double*)(turn + half);
   const int col = threadIdx.x % half, first = threadIdx.x / half, step = blockDim.x / half;
   const float* w = weight + (long)blockIdx.x * h * h;
   double* last = basis + (long)blockIdx.x * (h * h + 1);
@@ -66,8 +66,7 @@ __device__ __forceinline__ void run(
     product(c, v, n, 1, rooms, h, n);  // V^T W V
   }
   for (int sweep = 0; sweep < MOST_SWEEPS; ++sweep) {
-    __syncthreads();
-    if (threadIdx.x == 0) turned = 0;
+    bool turned = false;  // the same in all threads
     for (int round = 0; round < n - 1; ++round) {
       __syncthreads();
       bool turns = false;
@@ -87,11 +86,11 @@ __device__ __forceinline__ void run(
           y *= 1.5 - 0.5 * length * y * y;
           cs = make_double2(y, y * t);
           turns = true;
-          if (fabs(t) > SLIGHT) turned = 1;
         }
         turn[threadIdx.x] = cs;
       }
       if (!__syncthreads_or(turns)) continue;
+      turned = true;
       const double2 right = turn[col];
       const int2 k = pair_of(round, col, n);
       for (int row = first; row < half; row += step) {
@@ -115,25 +114,34 @@ __device__ __forceinline__ void run(
         v[row * n + k.y] = right.y * x + right.x * y;
       }
     }
-    __syncthreads();
     if (!turned) break;
   }
+  // From V and W alone, so that they are the same whenever V is.
+  __syncthreads();
+  product(rooms, w, 1, h, v, h, n);
+  __syncthreads();
+  for (int j = threadIdx.x; j < h; j += blockDim.x) {
+    double sum = 0;
+    for (int k = 0; k < h; ++k) sum += v[k * n + j] * rooms[k * n + j];
+    value_of[j] = sum < TINY ? 0 : sum;
+  }
+  __syncthreads();
   double trace = 0;
-  for (int j = 0; j < h; ++j) trace += c[j * n + j];
+  for (int j = 0; j < h; ++j) trace += value_of[j];
   const bool finite = isfinite(trace);
   float* out = vectors + (long)blockIdx.x * h * padded;
   double* value = values + (long)blockIdx.x * padded;
+  int* rank_of = (int*)turn;
   for (int j = threadIdx.x; j < padded; j += blockDim.x) {
     if (j >= h) {
       value[j] = 0;
       continue;
     }
-    const double own = c[j * n + j];
+    const double own = value_of[j];
     int rank = 0;
-    for (int i = 0; i < h; ++i) rank += c[i * n + i] > own || (c[i * n + i] == own && i < j);
-    rank = finite ? rank : j;
-    ((int*)turn)[j] = rank;
-    value[rank] = own < 0 ? 0 : own;
+    for (int i = 0; i < h; ++i) rank += value_of[i] > own || (value_of[i] == own && i < j);
+    rank_of[j] = finite ? rank : j;
+    value[rank_of[j]] = own;
   }
   __syncthreads();
   for (int i = threadIdx.x; i < h * padded; i += blockDim.x) {
@@ -142,7 +150,7 @@ __device__ __forceinline__ void run(
       out[i] = 0.f;
       continue;
     }
-    const int rank = ((int*)turn)[col];
+    const int rank = rank_of[col];
     out[row * padded + rank] = (float)v[row * n + col];
     last[row * h + rank] = v[row * n + col];
   }

@@ -91,7 +91,7 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
         h,
         wide,
         ctypes.c_double(_CLOSE),
-        shared=8 * ((1 if apart else 2) * even * even + even),
+        shared=8 * ((1 if apart else 2) * even * even + 2 * even),
     )
     return values, vectors
 
