@@ -104,8 +104,8 @@ __device__ __forceinline__ void run(
         const double e = left.y * top[k.y] + left.x * low[k.y];
         top[k.x] = right.x * a - right.y * b;
         low[k.y] = right.y * d + right.x * e;
-        top[k.y] = row == col ? 0 : right.y * a + right.x * b;
-        low[k.x] = row == col ? 0 : right.x * d - right.y * e;
+        top[k.y] = right.y * a + right.x * b;  // not quite zero within a pair: so the angle was
+        low[k.x] = right.x * d - right.y * e;
       }
       if (right.y == 0) continue;
       for (int row = first; row < h; row += step) {
