@@ -65,6 +65,18 @@ def test_a_gap_between_rows_is_closed():
     )
 
 
+@pytest.mark.parametrize("width", [5, LARGE + 3])
+def test_a_product_and_a_bias(width, device):
+    a, b = normal(2, 30, width), normal(2, width, width, seed=1)
+    bias = normal(1, 30, width, seed=2).expand(2, -1, -1)  # one for all, which is not written to
+    want = bias + 0.7 * a @ b
+    left, right, given = (x.to(device).float() for x in (a, b, bias))
+    before = given.clone()
+    got = dense.biased_product(given, left, right, 0.7)
+    torch.testing.assert_close(got.double().cpu(), want, rtol=1e-4, atol=1e-3)
+    assert torch.equal(given, before)
+
+
 def test_it_writes_where_it_is_told():
     a, out = normal(LARGE + 1, LARGE + 1), torch.empty(LARGE + 1, LARGE + 1).double()
     assert large_product(a, a, out) is out

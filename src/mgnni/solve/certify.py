@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from mgnni.solve.dense import is_large, large_product
+from mgnni.solve.dense import biased_product
 from mgnni.solve.equation import Equations
 from mgnni.solve.operator import Graphs, Operator
 
@@ -188,10 +188,7 @@ def measure(
     hop = equations.hop(z) if hop is None else hop
     if image is None:
         weight = equations.weights.tensor
-        if is_large(hop, weight):
-            image = large_product(hop, weight).mul_(equations.gamma).add_(equations.bias)
-        else:
-            image = torch.baddbmm(equations.bias, hop, weight, alpha=equations.gamma)
+        image = biased_product(equations.bias, hop, weight, equations.gamma)
     residual = image.sub_(z)
     contraction = torch.tensor(equations.contractions, dtype=torch.float64, device=z.device)
     bias = equations.bias[:1] if equations.shared_bias else equations.bias

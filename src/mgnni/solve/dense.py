@@ -106,6 +106,13 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return large_product(a, b) if is_large(a, b) else a @ b
 
 
+def biased_product(bias: Tensor, a: Tensor, b: Tensor, alpha: float) -> Tensor:
+    """Return ``bias + alpha * a @ b`` of stacks, by whatever is fastest at it."""
+    if is_large(a, b):
+        return large_product(a, b).mul_(alpha).add_(bias)
+    return torch.baddbmm(bias, a, b, alpha=alpha)
+
+
 def tall_product(a: Tensor, b: Tensor) -> Tensor:
     """Return ``a.mT @ b`` of stacks with many rows, in parts that are added in float64.
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mgnni.solve.dense import biased_product
 from mgnni.solve.equation import PANEL, Equations
 from mgnni.solve.solver import Proposal, Solver
 
@@ -32,14 +33,14 @@ def propose(solver: Solver, equations: Equations, tol: float, max_iter: int) -> 
     if core.given.numel():
         for index, scale in enumerate(scales):
             _from_given(core, bias[index], scale, hop[index])
-        inner = torch.baddbmm(inner, hop.index_select(1, core.nodes), weight, alpha=gamma)
+        inner = biased_product(inner, hop.index_select(1, core.nodes), weight, gamma)
     found = Proposal(inner, torch.zeros(len(scales), 1, dtype=torch.long), False)
     if core.nodes.numel():
         part = replace(equations, operator=core.inner, bias=inner)
         found = solver.propose(part, tol, max_iter)
     for index, scale in enumerate(scales):
         _outward(core, found.z[index], scale - 1, hop[index], int(core.given.numel() > 0))
-    image = torch.baddbmm(bias, hop, weight, alpha=gamma)
+    image = biased_product(bias, hop, weight, gamma)
     z = image.index_copy(1, core.nodes, found.z)
     return found._replace(z=z, hop=hop, image=image)
 
