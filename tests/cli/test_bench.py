@@ -60,6 +60,18 @@ def test_a_wrong_result_is_printed_without_a_time(call: Call, tmp_path: Path, ta
     assert json.loads((tmp_path / "small-cpu.json").read_text())["rows"][1]["seconds"] is None
 
 
+def test_long_names_of_cases_leave_room_for_notes(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = "a graph of a shape that it takes many words to tell of, and a few more"
+    row = Row(case, "a method of two", "cpu", 0.5, ratio=1.0, memory=2**30, note="one solver")
+    monkeypatch.setitem(TABLES, "small", Table("Small", lambda settings: iter([row])))
+    ended = call("bench", "small", "--device", "cpu", "--output", tmp_path)
+    assert ended.status == 0, ended.err
+    (line,) = [line.split() for line in ended.out.splitlines() if "500 ms" in line]
+    assert line == "a method of two 500 ms 1.00 1,024 MiB one solver".split()
+
+
 def test_json_is_all_there_is(call: Call, tmp_path: Path, tables: None) -> None:
     ended = call("bench", "solve", "--device", "cpu", "--json", "--output", tmp_path)
     assert (ended.status, ended.err) == (0, "")

@@ -14,6 +14,7 @@ from rich.table import Table
 from mgnni.bench.row import ABSENT, MISSED, RIGHT, WRONG, Row
 
 WIDTH = 130  # of a table, where the terminal does not say how wide it is
+NOTE = 24  # of its last column, at least: the names of cases are folded before a note is
 SAID = {MISSED: "not reached", WRONG: "wrong", ABSENT: "absent"}
 
 
@@ -34,14 +35,17 @@ def show_table(stored: Mapping[str, Any]) -> None:
     if not console.is_terminal:
         console.width = WIDTH
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    memory = any(row["memory"] is not None for row in stored["rows"])
-    table.add_column("", no_wrap=True)
+    rows = stored["rows"]
+    memory = any(row["memory"] is not None for row in rows)
+    # Methods stay on their lines; the names of cases may be folded.
+    table.add_column("", min_width=max((len(row["method"]) for row in rows), default=0) + 2)
     columns = ["time", "× textbook", "forward error", "gradient error", "tol"]
     for column in [*columns, *(["memory"] if memory else [])]:
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    longest = max((len(row["note"]) for row in rows), default=0)
+    table.add_column("", overflow="fold", min_width=min(longest, NOTE))
     case = None
-    for row in stored["rows"]:
+    for row in rows:
         if row["case"] != case:
             if case is not None:
                 table.add_section()
