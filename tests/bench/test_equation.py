@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from mgnni.bench.compete import RIVAL
 from mgnni.bench.equation import TARGET, Equation, ours
 from mgnni.bench.measure import errors
 from mgnni.bench.row import MISSED
+from mgnni.bench.textbook import AUTHORS
 
 
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
@@ -31,6 +34,15 @@ def test_everyone_is_entered_at_the_target(device):
     assert mine.errors.within(target)
     assert mine.tol >= rival.tol, "a bound that is kept needs no safety"
     assert errors(mine.run(), case.exact) == mine.errors
+
+
+def test_the_authors_loop_claims_nothing_and_shows_what_it_measures(device):
+    case = equation(device)
+    found = case.authors()
+    assert (found.method, found.claim, found.tol) == (f"{RIVAL}, absolute 1e-6", None, AUTHORS.tol)
+    assert errors(found.run(), case.exact) == found.errors
+    rougher = replace(case, bias=1e-5 * case.bias).authors()
+    assert rougher.errors.forward > 10 * found.errors.forward, "it knows no sizes"
 
 
 def test_a_solver_that_is_off_gets_no_time(device):

@@ -17,6 +17,7 @@ from mgnni.bench.row import (
     verdict,
 )
 from mgnni.bench.settings import Settings
+from mgnni.bench.textbook import AUTHORS
 from mgnni.errors import ConvergenceError
 from mgnni.train.versions import device_name
 
@@ -112,6 +113,18 @@ def fastest(method: str, entrants: Iterable[Entrant], settings: Settings) -> Ent
 def absent(method: str, note: str) -> Entrant:
     """Say that a rival is not there."""
     return Entrant(method, verdict=ABSENT, note=note)
+
+
+def as_authors(run: Callable[[], object], errors: Errors) -> Entrant:
+    """Enter the textbook loop, stopped as the authors do, whatever that comes to."""
+    return Entrant(
+        f"{RIVAL}, absolute 1e-6",
+        run,
+        errors,
+        claim=None,
+        tol=AUTHORS.tol,
+        note="stops as the authors' code; claims no error",
+    )
 
 
 def no_larger(claim: Errors, rival: Errors) -> Errors:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from mgnni.bench import deq, explicit, textbook
-from mgnni.bench.compete import RIVAL, Entrant, absent, fastest, reached, settle
+from mgnni.bench.compete import RIVAL, Entrant, absent, as_authors, fastest, reached, settle
 from mgnni.bench.layer import Solve, solved_by
 from mgnni.bench.measure import errors
 from mgnni.bench.problems import node_problem, trained_factor
@@ -102,14 +102,7 @@ class Field:
         def by(study: Study) -> Trainer:
             return study.plain(solved_by(study.model(), textbook.equilibria))
 
-        return Entrant(
-            "textbook, absolute 1e-6",
-            self.repeated(by(self.study)),
-            self.errors(by),
-            claim=None,
-            tol=textbook.AUTHORS.tol,
-            note="stops as the authors' code; claims no error",
-        )
+        return as_authors(self.repeated(by(self.study)), self.errors(by))
 
     def torchdeq(self) -> Entrant:
         """TorchDEQ with the solver of its own that is fastest here."""

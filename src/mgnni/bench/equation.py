@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mgnni.bench import deq, textbook
-from mgnni.bench.compete import RIVAL, Entrant, absent, fastest, no_larger, reached
+from mgnni.bench.compete import RIVAL, Entrant, absent, as_authors, fastest, no_larger, reached
 from mgnni.bench.layer import Solve
 from mgnni.bench.measure import errors, replayed
 from mgnni.bench.problems import trained_factor
@@ -145,6 +145,11 @@ class Equation:
             target,
         )
         return found, target if found.errors is None else no_larger(target, found.errors)
+
+    def authors(self) -> Entrant:
+        """Picard, stopped as the authors do."""
+        run = partial(self.solved, textbook.equilibria)
+        return as_authors(run, errors(run(), self.exact))
 
     def by_us(
         self, target: Errors, solver: str = "auto", memory: str = "fast", name: str = ""

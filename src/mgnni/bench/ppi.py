@@ -71,6 +71,7 @@ def _solves(study: Study, settings: Settings) -> Iterator[Entrant]:
     equation = replace(drawn, bias=x, bias_grad=False)
     textbook, target = equation.textbook(CLAIM)
     yield textbook
+    yield equation.authors()
     if settings.device.type == "cpu" or settings.quick:
         yield from equation.torchdeq(settings, CLAIM)
     yield equation.by_us(target)
