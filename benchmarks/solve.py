@@ -1,6 +1,6 @@
 """Time to a measured error for every solver: ``mgnni bench solve``, by the name of its table.
 
-python benchmarks/solve.py                 the table, stored in mgnni-bench
+python benchmarks/solve.py                 the table, stored in runs/bench
 python benchmarks/solve.py --device cuda   as any option of ``mgnni bench``
 """
 
