@@ -154,7 +154,7 @@ def certificates(
                     own.append((rows / weight[mine]).amax() if len(rows) else plain[-1])
                 else:
                     own.append((rows * weight[mine]).sum())
-            contraction = steps[i] * values[i, 0] * (1 + 1e-9)
+            contraction = steps[i] * (values[i, 0] + 1e-8 * values.size(1))
             rounding = unit * (factors[i] * own[1] + 2 * (own[1] + own[2]))
             error = (own[0] + rounding) / (1 - contraction)
             error = error if turned is None else error * turned[graph]

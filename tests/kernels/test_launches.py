@@ -40,9 +40,15 @@ def assert_eigenpairs(weight: torch.Tensor, values: torch.Tensor, vectors: torch
     torch.testing.assert_close(again, weight.cpu().double(), rtol=0, atol=1e-6)
 
 
+def needs_room(device: torch.device, h: int) -> None:
+    if h > launches.widest(device):
+        pytest.skip(f"the blocks of this device have no room for {h} channels")
+
+
 @pytest.mark.parametrize("h", [1, 2, 7, 8, 33, 64, 115, 116, 117, 127, 128])
 @pytest.mark.parametrize("kind", ["random", "rank-one", "identity", "zero"])
 def test_eigenpairs(cuda, kind, h):
+    needs_room(cuda, h)
     weight = weights(kind, 3, h).to(cuda)
     assert_eigenpairs(weight, *launches.eigenpairs(weight))
 
@@ -53,8 +59,9 @@ def test_eigenpairs_of_many_matrices_each_another(cuda):
     assert_eigenpairs(weight, *launches.eigenpairs(weight))
 
 
-@pytest.mark.parametrize("h", [21, 125])
+@pytest.mark.parametrize("h", [21, 105, 125])
 def test_eigenpairs_from_the_last_ones(cuda, h):
+    needs_room(cuda, h)
     weight = weights("random", 2, h).to(cuda)
     basis = launches.new_basis(weight)
     for step in range(12):
@@ -69,6 +76,7 @@ def test_eigenpairs_from_the_last_ones(cuda, h):
 @pytest.mark.parametrize("kind", ["random", "rank-one", "identity"])
 @pytest.mark.parametrize("h", [7, 64, 125])
 def test_the_same_matrix_has_the_same_eigenpairs_to_the_last_bit(cuda, h, kind):
+    needs_room(cuda, h)
     weight = weights(kind, 2, h).to(cuda)
     basis = launches.new_basis(weight)
     first = launches.eigenpairs(weight, basis)
@@ -79,7 +87,7 @@ def test_the_same_matrix_has_the_same_eigenpairs_to_the_last_bit(cuda, h, kind):
 
 def test_the_widest_matrix_has_room(cuda):
     h = launches.widest(cuda)
-    assert h == 128
+    assert 64 <= h <= launches.MOST_CHANNELS
     weight = weights("random", 1, h).to(cuda)
     assert_eigenpairs(weight, *launches.eigenpairs(weight))
 

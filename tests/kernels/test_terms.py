@@ -21,6 +21,10 @@ SHAPES = {
 }
 
 
+def lines_of(crow: torch.Tensor, col: torch.Tensor) -> terms.Lines:
+    return terms.Lines(crow, col, crow.diff().cpu())
+
+
 def matrix_of(lengths: list[int], device: torch.device) -> tuple[tuple, torch.Tensor]:
     """A matrix in CSR on the device, and dense on the CPU."""
     count, col, value = sparse(lengths, len(lengths))
@@ -28,18 +32,18 @@ def matrix_of(lengths: list[int], device: torch.device) -> tuple[tuple, torch.Te
     row = torch.arange(len(lengths)).repeat_interleave(count)
     dense = torch.zeros(len(lengths), len(lengths), dtype=torch.float64)
     dense[row, col.long()] = value.double()
-    return (terms.Lines(crow.to(device), col.to(device)), value.to(device)), dense
+    return (lines_of(crow.to(device), col.to(device)), value.to(device)), dense
 
 
 def test_long_rows_and_hubs():
     crow = torch.tensor([0, terms.LONG, 2 * terms.LONG + 1, 2 * terms.LONG + 1])
-    lines = terms.Lines(crow, torch.zeros(int(crow[-1])))
+    lines = lines_of(crow, torch.zeros(int(crow[-1])))
     assert lines.long.tolist() == [1]
     assert not lines.even
-    assert terms.Lines(crow[:2], torch.zeros(terms.LONG)).even
+    assert lines_of(crow[:2], torch.zeros(terms.LONG)).even
     long = terms.LONG + 1
-    assert terms.Lines(torch.arange(terms.HUB + 1) * long, torch.zeros(terms.HUB * long)).even
-    assert terms.Lines(torch.zeros(1, dtype=torch.int32), torch.zeros(0)).even  # no rows
+    assert lines_of(torch.arange(terms.HUB + 1) * long, torch.zeros(terms.HUB * long)).even
+    assert lines_of(torch.zeros(1, dtype=torch.int32), torch.zeros(0)).even  # no rows
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["single", "double"])
@@ -113,6 +117,40 @@ def test_only_the_first_columns_are_touched(cuda, width):
     assert torch.equal(sums[:, end:].cpu(), total[:, end:])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["single", "double"])
+@pytest.mark.parametrize(
+    ("columns", "left"), [(21, [5, 5, 3, 3, 1]), (18, [7] * 5), (9, [3] * 5), (24, [24, 11, 2, 2])]
+)
+def test_columns_that_are_moved_read_nothing_that_nobody_wrote(cuda, columns, left, dtype):
+    shape = SHAPES["many rows"]
+    (lines, values), dense = matrix_of(shape, cuda)
+    size = float(dense.abs().sum(1).max())
+    dense, values = dense / size, (values / size).to(dtype)
+    t, widths = torch.randn(len(shape), columns, dtype=dtype), [columns, *left]
+    # Coefficients start between whole loads, as rows of a table do.
+    table = torch.randn(len(widths), columns, dtype=dtype)
+    for k, width in enumerate(widths):
+        table[k, width:] = 0
+    total = (table[0] * t).to(cuda)
+    steps = {1: (1.0, 0.0)}
+    terms.add_terms(
+        lines,
+        values,
+        t.to(cuda),
+        torch.full_like(t, torch.nan, device=cuda),
+        total,
+        widths,
+        table.to(cuda).__getitem__,
+        lambda k: steps.get(k, (2.0, -1.0)),
+    )
+    now, before = dense @ t.double(), t.double()
+    wanted = table[0] * before + table[1] * now
+    for k in range(2, len(widths)):
+        now, before = 2 * dense @ now - before, now
+        wanted += table[k] * now
+    torch.testing.assert_close(total.cpu().double(), wanted.double(), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["sym", "out"])
 def test_sweeps_by_terms_are_those_of_plain_torch(cuda, kind, monkeypatch):
     n, h, scales = 40, 6, (1, 2)
@@ -162,4 +200,4 @@ def test_what_does_not_fit(device):
     for other in (x.double(), x[:, :3], x[:, :7], x.T[:8].T[:, ::2], x.view(-1), x.cpu()):
         assert not lines.fit(values, other)
     assert not lines.fit(values.double(), x)
-    assert not terms.Lines(lines.crow.long(), lines.col).fit(values, x)
+    assert not lines_of(lines.crow.long(), lines.col).fit(values, x)

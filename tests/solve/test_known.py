@@ -9,7 +9,7 @@ import torch
 
 from mgnni.solve import known as module
 from mgnni.solve.equation import Equations
-from mgnni.solve.known import Known, KnownSolution
+from mgnni.solve.known import Known, KnownBases, KnownSolution
 from mgnni.solve.solve import Options, solve
 from mgnni.solve.weights import Weights
 from problems import propagation, weight
@@ -109,3 +109,13 @@ def test_copies_and_pickles_are_empty(device):
     for copied in (copy.deepcopy(known), pickle.loads(pickle.dumps(known))):
         assert copied.weights._last is None
         assert copied.solution._last is None
+
+
+def test_eigenvectors_of_every_shape_have_their_room_for_good(device):
+    known = KnownBases()
+    one, other = (torch.zeros(count, 3, 3, device=device) for count in (1, 2))
+    rooms = known.of(one), known.of(other)
+    assert [len(room) for room in rooms] == [1, 2]
+    assert known.of(one) is rooms[0], "a recorded pass may still write there"
+    assert known.of(other) is rooms[1]
+    assert copy.deepcopy(known).of(one) is not rooms[0]

@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 
+from kernels import reference
 from mgnni.solve.weights import KnownWeights, Weights
 from problems import weight
 
@@ -20,6 +21,32 @@ def test_symmetric_weights_are_decoupled(form, device):
     torch.testing.assert_close(q @ torch.diag_embed(values) @ q.mT, stack, rtol=0, atol=1e-14)
     eye = torch.eye(5, dtype=torch.float64, device=device).expand(3, 5, 5)
     torch.testing.assert_close(q.mT @ q, eye, rtol=0, atol=1e-14)
+
+
+def test_eigenpairs_at_hand_are_not_found_again_unless_they_have_failed(device):
+    stack = torch.stack([weight("random", 5, seed) for seed in range(2)]).float()
+    weights = Weights(stack.to(device), normed=True)
+    pairs = [one.to(device) for one in reference.eigenpairs(stack)]
+    weights.__dict__["planned_pairs"] = tuple(pairs)
+    falling = weights.decoupling
+    assert torch.equal(falling.eigenvalues, pairs[0][:, :5].cpu())
+    assert torch.equal(falling.eigenvectors, pairs[1][..., :5])
+    weights.polynomials["of these"] = object()
+    weights.decompose_anew()
+    assert weights.decoupling is not falling
+    assert not weights.polynomials, "theirs are in another order"
+    q, values = weights.decoupling.eigenvectors, weights.decoupling.eigenvalues.to(device)
+    assert torch.equal(values, values.sort().values)
+    again = q.double() @ torch.diag_embed(values) @ q.double().mT
+    torch.testing.assert_close(again, stack.to(device).double(), rtol=0, atol=1e-6)
+
+
+def test_a_weight_that_is_not_finite_leaves_the_others_theirs(device):
+    stack = torch.stack([weight("random", 5, seed) for seed in range(2)]).to(device)
+    stack[0, 1, 2] = torch.inf
+    values = Weights(stack, normed=True).decoupling.eigenvalues
+    assert values[0].isnan().all()
+    torch.testing.assert_close(values[1], torch.linalg.eigvalsh(stack[1].cpu()))
 
 
 @pytest.mark.parametrize("form", ["random", "general"])

@@ -172,7 +172,8 @@ class Equation:
         weights = Weights(self.weight, normed=True)
         equations = Equations(self.propagation, self.scales, self.gamma, weights, stack)
         before, plan = None, plan_for(equations, "auto")
-        if plan is not None:
+        looked = looks(plan, equations)
+        if not looked:
             Weights(self._moved_weight(), True, bases.of(self.weight)).planned_pairs  # noqa: B018
             before = bases.of(self.weight).clone()
 
@@ -182,7 +183,7 @@ class Equation:
             return ours(*given, bases=bases, **options)
 
         entrant = self.reached("mgnni", lambda tol: partial(solve, tol=tol), target, is_ours=True)
-        if entrant.run is None or looks(plan, equations):
+        if entrant.run is None or looked:
             return entrant
         return replace(entrant, run=replayed(entrant.run))
 

@@ -13,6 +13,8 @@ from mgnni.kernels.launches import processors
 from mgnni.kernels.rows import Rows, share_out
 from mgnni.kernels.terms import Lines
 
+LARGEST = 2**31 - 2**14  # for 32 bits, as kernels count a little past the end
+
 
 def csr(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
     """Return a sparse CSR tensor, unchecked, and without torch's words on how new these are."""
@@ -39,7 +41,7 @@ class Pattern:
         crow = torch.zeros(num_nodes + 1, dtype=torch.long, device=row.device)
         torch.cumsum(torch.bincount(row, minlength=num_nodes), 0, out=crow[1:])
         # 32-bit indices halve the index traffic and spare the CPU library a conversion per call.
-        small = max(num_nodes, row.numel()) < 2**31
+        small = max(num_nodes, row.numel()) < LARGEST
         dtype = torch.int32 if small else torch.int64
         return cls(crow.to(dtype), col.to(dtype))
 
@@ -65,7 +67,7 @@ class Pattern:
     @cached_property
     def longest_row(self) -> int:
         """The largest number of non-zeros in a row."""
-        return int(self.crow.diff().max()) if self.num_nodes else 0
+        return int(self.lengths.max()) if self.num_nodes else 0
 
     @cached_property
     @torch.inference_mode(False)
@@ -83,7 +85,7 @@ class Pattern:
     @cached_property
     def lines(self) -> Lines:
         """The rows as kernels for large graphs take them."""
-        return Lines(self.crow, self.col)
+        return Lines(self.crow, self.col, self.lengths)
 
     @cached_property
     @torch.inference_mode(False)

@@ -8,14 +8,15 @@ extern "C" __global__ void conclude(
     const double* __restrict__ turned,   // (graphs): to the Frobenius norm, or null
     const int* __restrict__ needed,      // (equations)
     double* numbers,  // (5, equations, graphs): residual, reference, bound, contraction, iterations
-    int equations, int graphs, int padded, int other, double unit) {
+    int equations, int graphs, int padded, int other, double unit,
+    double left) {  // what an eigenvalue may be larger by than it was found
   const int i = blockIdx.x * blockDim.x + threadIdx.x, all = equations * graphs;
   if (i >= all) return;
   const int equation = i / graphs, graph = i - equation * graphs;
   const double r = sqrt(found[i]), z = sqrt(found[all + i]), b = sqrt(found[2 * all + i]);
   const double own_r = other ? found[3 * all + i] : r, own_z = other ? found[4 * all + i] : z,
                own_b = other ? found[5 * all + i] : b;
-  const double contraction = steps[equation] * values[equation * padded] * (1 + 1e-9);
+  const double contraction = steps[equation] * (values[equation * padded] + left);
   const double rounding = unit * (factors[equation] * own_z + 2 * (own_z + own_b));
   const double bound = (own_r + rounding) / (1 - contraction);
   numbers[i] = r;

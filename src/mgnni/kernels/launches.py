@@ -17,7 +17,7 @@ from mgnni.kernels.rows import Rows
 
 COLUMNS = 8  # of a group: they are worked on, and left out, together
 _FEW = 4  # groups up to which rows are cut into short parts, if there is room
-_CLOSE = 1e-8  # what may be left off the diagonal: less than a rounding of the weight
+_CLOSE = 1e-8  # what may be left off the diagonal, in any place
 MOST_CHANNELS = 128  # of a matrix whose eigenpairs a kernel finds
 MOST_ROOTS = 16  # scales up to this one have a Chebyshev table
 
@@ -40,7 +40,7 @@ def _widest(device: torch.device, copies: int) -> int:
 
 
 def widest(device: torch.device) -> int:
-    """The widest matrix whose eigenpairs one block finds sooner than a library does."""
+    """The widest matrix that a block has room for, and is sooner done with than a library."""
     return min(_widest(device, 1), MOST_CHANNELS)
 
 
@@ -267,6 +267,7 @@ def certificates(
         values.size(1),
         int(weight is not None),
         ctypes.c_double(torch.finfo(z.dtype).eps / 2),
+        ctypes.c_double(_CLOSE * values.size(1)),
     )
     return numbers
 

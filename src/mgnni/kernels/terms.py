@@ -29,21 +29,23 @@ class Lines:
     Attributes:
         crow: row pointers.
         col: column of each entry.
+        lengths: number of entries of each row, on the CPU, where they are looked at.
     """
 
     crow: Tensor
     col: Tensor
+    lengths: Tensor
 
     @cached_property
     @torch.inference_mode(False)
     def long(self) -> Tensor:
         """Rows with many entries, 32-bit."""
-        return (self.crow.diff() > LONG).nonzero().flatten().int()
+        return (self.lengths > LONG).nonzero().flatten().int().to(self.crow.device)
 
     @cached_property
     def even(self) -> bool:
         """Whether no row holds so much of the matrix that all would wait for it."""
-        longest = int(self.crow.diff().max()) if self.crow.numel() > 1 else 0
+        longest = int(self.lengths.max()) if self.lengths.numel() else 0
         return longest <= max(LONG, self.col.numel() // HUB)
 
     @property
@@ -166,7 +168,9 @@ def add_terms(
             left.append(total)
             now, before, total = (one[:, :pitch].contiguous() for one in (now, before, total))
         factor, keep = step(k)
-        options: dict[str, Any] = {"width": widths[k], "factor": factor, "keep": keep}
+        # Those that were moved are all touched, in every term: what was not written is not read.
+        width = now.size(1) if left else widths[k]
+        options: dict[str, Any] = {"width": width, "factor": factor, "keep": keep}
         add_term(lines, values, now, before, total, coefficient(k), **options)
         now, before = before, now
     for whole in reversed(left):

@@ -86,15 +86,16 @@ class KnownBases:
     """
 
     def __init__(self) -> None:
-        self._last: Tensor | None = None
+        # One for each shape, and none is ever let go: a recorded pass goes on to write there.
+        self._room: dict[Any, Tensor] = {}
 
     def of(self, weight: Tensor) -> Tensor:
         """Return the room for weights of this shape."""
-        last, size = self._last, (weight.size(0), weight.size(1) ** 2 + 1)
-        if last is None or last.shape != size or last.device != weight.device:
+        key = weight.shape, weight.device
+        if key not in self._room:
             with torch.inference_mode(False):
-                last = self._last = new_basis(weight)
-        return last
+                self._room[key] = new_basis(weight)
+        return self._room[key]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KnownBases, ()

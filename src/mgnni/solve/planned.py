@@ -1,10 +1,11 @@
-r"""Solving on an accelerator without a look at any number on the way.
+r"""Solving on an accelerator with hardly a look at any number on the way.
 
 For :math:`W = g(F)` it is known beforehand that :math:`W` is symmetric, positive semidefinite and
 :math:`\|W\|_F \le 1`. So the number of terms that suffices is known too, and nothing that the host
 does depends on what the device computes: eigenpairs, coefficients, the sweep, the residual and the
 certificate are launched one after another, and read when somebody asks. Columns whose eigenvalues
-need fewer terms leave the sweep early, which the device decides for itself.
+need fewer terms leave the sweep early, which the device decides for itself. Only large
+equations and wide weights are looked at, once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 import weakref
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,14 +21,13 @@ from torch import Tensor
 
 from mgnni.kernels import launches
 from mgnni.kernels.nvrtc import why_not
-from mgnni.solve.certify import constants, rounding_factors, to_frobenius
+from mgnni.solve.certify import rounding_factors, to_frobenius
 from mgnni.solve.planned_large import by_degree, sweep_by_terms
 from mgnni.solve.result import SolveStats, Status
 from mgnni.solve.weights import WIDE
 
 if TYPE_CHECKING:
     from mgnni.solve.equation import Equations
-    from mgnni.solve.operator import Operator
 
 LARGEST = 2**25  # numbers in the states of all equations, past which launches cost nothing
 MOST_ENTRIES = 2**24  # of the operator, likewise
@@ -162,12 +162,12 @@ def _terms(scales: tuple[int, ...], gamma: float, bound: float, tol: float, cheb
     return most + max(scales) + 1  # a little more, as the norm of W is one up to rounding
 
 
-@lru_cache(maxsize=64)
+@cache  # as a recorded pass reads it, it is never let go
 def _on_device(scales: tuple[int, ...], device: torch.device) -> Tensor:
     return torch.tensor(scales, dtype=torch.int32, device=device)
 
 
-@lru_cache(maxsize=64)
+@cache
 def _hops(scales: tuple[int, ...], wide: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """The polynomials that are the powers :math:`P^m` themselves."""
     scale = torch.tensor(scales).repeat_interleave(wide)
@@ -175,21 +175,30 @@ def _hops(scales: tuple[int, ...], wide: int, device: torch.device) -> tuple[Ten
     return coefficient.to(device), scale[:: launches.COLUMNS].int().to(device)
 
 
-_norms: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+_norms: weakref.WeakKeyDictionary[Any, dict[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
 
 
-def _norm_of(operator: Operator) -> dict[str, Any]:
-    """What the certificate needs of an operator, made once."""
-    if operator not in _norms:
-        weight = operator.norm.weight
-        _norms[operator] = {
+def _norm_of(equations: Equations) -> dict[str, Any]:
+    """What the certificate needs of equations over an operator, made once, kept as long as it."""
+    operator, gamma = equations.operator, equations.gamma
+    known = _norms.setdefault(operator, {})
+    factors = rounding_factors(equations)
+    key = (equations.scales, gamma, *factors)
+    if key not in known:
+        weight, device = operator.norm.weight, equations.bias.device
+        steps = [gamma * one for one in equations.step_bounds]
+        with torch.inference_mode(False):
+            numbers = torch.tensor([steps, factors], dtype=torch.float64, device=device)
+        known[key] = {
             "batch": operator.batch,
             "num_graphs": max(operator.num_graphs, 1),
             "weight": None if weight is None else weight.double().contiguous(),
             "largest": operator.norm.kind == "max",
             "turned": to_frobenius(operator),
+            "steps": numbers[0],
+            "factors": numbers[1],
         }
-    return _norms[operator]
+    return known[key]
 
 
 def _apart(equations: Equations) -> bool:
@@ -277,15 +286,7 @@ def certify(
     hop = _swept_hop(equations, z) if swept else equations.hop(z)
     weight = equations.weights.tensor
     residual = torch.baddbmm(bias.expand(count, nodes, h), hop, weight, alpha=gamma).sub_(z)
-    numbers = launches.certificates(
-        residual,
-        z,
-        bias,
-        *known,
-        steps=constants(tuple(gamma * one for one in equations.step_bounds), z.device),
-        factors=constants(tuple(rounding_factors(equations)), z.device),
-        **_norm_of(operator),
-    )
+    numbers = launches.certificates(residual, z, bias, *known, **_norm_of(equations))
     info = torch.finfo(bias.dtype)
     digits = 4 * info.smallest_normal * info.eps * (nodes * h) ** 0.5
     return z, hop, Pending(numbers, scales, operator.norm.kind, tol, name, digits)

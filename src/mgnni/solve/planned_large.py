@@ -62,6 +62,7 @@ def sweep_by_terms(
         for i in range(count):
             torch.mm(bias[i], vectors[i], out=side_by_side[:, i])
         columns = side_by_side.view(nodes, -1).index_select(1, order.place)
+        del side_by_side  # as large as the states
     total = order.coefficient[0] * columns
     add_terms(
         operator.pattern.lines,
@@ -73,5 +74,6 @@ def sweep_by_terms(
         order.coefficient.__getitem__,
         partial(recurrence, chebyshev=operator.symmetric, bound=bound),
     )
+    del columns
     ordered = total.index_select(1, order.back).view(nodes, count, wide)
     return torch.bmm(ordered.permute(1, 0, 2), vectors.mT)

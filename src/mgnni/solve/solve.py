@@ -92,8 +92,8 @@ def solve(
     with torch.autocast(device.type, enabled=False), full_precision(device):
         planned = None if options.max_iter is not None else plan_for(equations, options.solver)
         looked = looks(planned, equations)
-        if looked and start is not None:
-            planned = None
+        if looked and start is not None and equations.operator.batch is None:
+            planned = None  # from there it is not as far
         if planned is not None:
             enter(device)
             z, hop, pending = planned(equations, options.tol)
@@ -103,6 +103,8 @@ def solve(
             solved = all(one.converged for one in stats)
             if solved or not bool(equations.weights.tensor.isfinite().all()):
                 return Solution(z, hop, stats)  # weights that are not finite have no eigenvalues
+            if planned is solve_planned:
+                equations.weights.decompose_anew()
         equations.require_contraction()
         name = choose(options.solver, equations)
         if equations.bias.numel() == 0:

@@ -62,16 +62,19 @@ class Weights:
     @cached_property
     def decoupling(self) -> Decoupling:
         """Eigenpairs of symmetric weights, from float64 so that splitting adds no error."""
-        tried = "planned_pairs" in self.__dict__  # and were not good enough, or nobody would ask
-        if self.normed and self.channels and not tried and has_eigenpairs(self.tensor):
-            values, vectors = eigenpairs(self.tensor)
+        planned = "planned_pairs" in self.__dict__
+        if planned or (self.normed and self.channels and has_eigenpairs(self.tensor)):
+            values, vectors = self.planned_pairs
             kept = self.channels
             return Decoupling(values[:, :kept].cpu(), vectors[..., :kept].contiguous())
-        weight = self.tensor.double()
-        if weight.device.type == "cuda" and len(weight) > FEW:
-            weight = weight.cpu()  # an accelerator takes small matrices one by one, and slowly
-        eigenvalues, eigenvectors = torch.linalg.eigh((weight + weight.mT) / 2)
-        return Decoupling(eigenvalues.cpu(), eigenvectors.to(self.tensor))
+        values, vectors = _decomposed(self.tensor)
+        return Decoupling(values.cpu(), vectors.to(self.tensor))
+
+    def decompose_anew(self) -> None:
+        """Find the eigenpairs again, and better: with those at hand a solve has missed its mark."""
+        values, vectors = _decomposed(self.tensor)
+        self.polynomials.clear()
+        self.__dict__["decoupling"] = Decoupling(values.cpu(), vectors.to(self.tensor))
 
     @cached_property
     def outliers(self) -> Outliers:
@@ -102,16 +105,25 @@ class Weights:
         """Eigenpairs of normed weights, by falling eigenvalue, padded, left on the accelerator."""
         if self.channels <= widest(self.tensor.device):
             return eigenpairs(self.tensor, self.basis)
-        finite = self.tensor.isfinite().all()  # of others LAPACK finds nothing, and says so loudly
-        values, vectors = torch.linalg.eigh(torch.where(finite, self.tensor, 0).double())
-        values = torch.where(finite, values, torch.nan)
+        values, vectors = _decomposed(self.tensor)
         wide = (0, padded(self.channels) - self.channels)
-        return pad(values.flip(-1), wide), pad(vectors.flip(-1).to(self.tensor), wide)
+        values = pad(values.flip(-1), wide).to(self.tensor.device)
+        return values, pad(vectors.flip(-1).to(self.tensor), wide)
 
     @cached_property
     def polynomials(self) -> dict[Any, Any]:
         """Polynomials of the sweep solvers; the adjoint equations have the same."""
         return {}
+
+
+def _decomposed(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, rising, and eigenvectors in float64; nan for a weight that is not finite."""
+    weight = tensor.double()
+    if weight.device.type == "cuda" and len(weight) > FEW:
+        weight = weight.cpu()  # an accelerator takes small matrices one by one, and slowly
+    finite = weight.isfinite().flatten(1).all(1).view(-1, 1, 1)  # LAPACK says so loudly
+    values, vectors = torch.linalg.eigh(torch.where(finite, (weight + weight.mT) / 2, 0.0))
+    return torch.where(finite.squeeze(-1), values, torch.nan), vectors
 
 
 class KnownWeights:
