@@ -86,7 +86,8 @@ def assert_solved(problem: Equations, tol: float = 1e-6) -> None:
         assert one.status is Status.CONVERGED
         assert one.relative_residual <= tol
         assert one.solver == ("chebyshev" if problem.operator.symmetric else "series")
-        assert one.contraction == pytest.approx(problem.contractions[i], rel=1e-6, abs=1e-6)
+        left = 1e-8 * launches.padded(problem.channels)  # off the diagonal, and allowed for
+        assert one.contraction == pytest.approx(problem.contractions[i], rel=1e-6, abs=left)
         assert one.norm == problem.operator.norm.kind
         for graph, bound in enumerate(one.graph_error_bound.tolist()):
             mine = batch == graph
