@@ -32,9 +32,17 @@ def test_eigenpairs_at_hand_are_not_found_again_unless_they_have_failed(device):
     assert torch.equal(falling.eigenvalues, pairs[0][:, :5].cpu())
     assert torch.equal(falling.eigenvectors, pairs[1][..., :5])
     weights.polynomials["of these"] = object()
+    largest = torch.linalg.matrix_norm(stack.double(), 2)
+    for spectral, exact in zip(weights.spectral, largest.tolist(), strict=True):
+        assert exact <= spectral <= exact + 2e-7  # what a kernel may leave is allowed for
     weights.decompose_anew()
-    assert weights.decoupling is not falling
+    better = weights.decoupling
+    assert better is not falling
     assert not weights.polynomials, "theirs are in another order"
+    weights.polynomials["of the better ones"] = object()
+    weights.decompose_anew()
+    assert weights.decoupling is better
+    assert weights.polynomials
     q, values = weights.decoupling.eigenvectors, weights.decoupling.eigenvalues.to(device)
     assert torch.equal(values, values.sort().values)
     again = q.double() @ torch.diag_embed(values) @ q.double().mT

@@ -17,7 +17,7 @@ from mgnni.kernels.rows import Rows
 
 COLUMNS = 8  # of a group: they are worked on, and left out, together
 _FEW = 4  # groups up to which rows are cut into short parts, if there is room
-_CLOSE = 1e-8  # what may be left off the diagonal, in any place
+CLOSE = 1e-8  # what may be left off the diagonal, in any place
 MOST_CHANNELS = 128  # of a matrix whose eigenpairs a kernel finds
 MOST_ROOTS = 16  # scales up to this one have a Chebyshev table
 
@@ -90,7 +90,7 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
         values.new_empty(count, 2, even, even),
         h,
         wide,
-        ctypes.c_double(_CLOSE),
+        ctypes.c_double(CLOSE),
         shared=8 * ((1 if apart else 2) * even * even + 2 * even),
     )
     return values, vectors
@@ -267,7 +267,7 @@ def certificates(
         values.size(1),
         int(weight is not None),
         ctypes.c_double(torch.finfo(z.dtype).eps / 2),
-        ctypes.c_double(_CLOSE * values.size(1)),
+        ctypes.c_double(CLOSE * values.size(1)),
     )
     return numbers
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from mgnni.kernels.launches import eigenpairs, has_eigenpairs, padded, widest
+from mgnni.kernels.launches import CLOSE, eigenpairs, has_eigenpairs, padded, widest
 from mgnni.solve.outliers import Outliers, outliers
 
 WIDE = 512  # channels past which an eigendecomposition of W costs more than it saves
@@ -27,6 +27,7 @@ class Decoupling:
 
     eigenvalues: Tensor  # shape: (equations, channels), float64, on the CPU
     eigenvectors: Tensor  # shape: (equations, channels, channels)
+    left: float = 0.0  # what an eigenvalue may be larger by than it was found
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +67,20 @@ class Weights:
         if planned or (self.normed and self.channels and has_eigenpairs(self.tensor)):
             values, vectors = self.planned_pairs
             kept = self.channels
-            return Decoupling(values[:, :kept].cpu(), vectors[..., :kept].contiguous())
+            left = CLOSE * values.size(1)
+            return Decoupling(values[:, :kept].cpu(), vectors[..., :kept].contiguous(), left)
+        return self._exact
+
+    @cached_property
+    def _exact(self) -> Decoupling:
         values, vectors = _decomposed(self.tensor)
         return Decoupling(values.cpu(), vectors.to(self.tensor))
 
     def decompose_anew(self) -> None:
-        """Find the eigenpairs again, and better: with those at hand a solve has missed its mark."""
-        values, vectors = _decomposed(self.tensor)
-        self.polynomials.clear()
-        self.__dict__["decoupling"] = Decoupling(values.cpu(), vectors.to(self.tensor))
+        """Find the eigenpairs better, once: with those at hand a solve has missed its mark."""
+        if self.__dict__.get("decoupling") is not self._exact:
+            self.__dict__["decoupling"] = self._exact
+            self.polynomials.clear()  # which are in the order of the others
 
     @cached_property
     def outliers(self) -> Outliers:
@@ -95,7 +101,8 @@ class Weights:
         if self.channels == 0:
             return [0.0] * len(self.tensor)
         if self.symmetric and self.channels <= WIDE:
-            found: list[float] = self.decoupling.eigenvalues.abs().amax(-1).tolist()
+            largest = self.decoupling.eigenvalues.abs().amax(-1) + self.decoupling.left
+            found: list[float] = largest.tolist()
         else:
             found = torch.linalg.matrix_norm(self.tensor.double(), 2).tolist()
         return found
