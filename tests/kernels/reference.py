@@ -10,7 +10,7 @@ from mgnni.graph import pattern
 from mgnni.kernels import launches, terms
 from mgnni.kernels.rows import Rows
 from mgnni.kernels.terms import Lines
-from mgnni.layers.dropout import keep_mask
+from mgnni.layers.regularization import keep_mask
 from mgnni.solve import planned, planned_wide, weights
 from mgnni.solve.chebyshev import expansion
 from mgnni.solve.equation import Equations

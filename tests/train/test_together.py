@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import mgnni.train.together as together_module
 import mgnni.train.training as training_module
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from mgnni.train.build import build_model
 from mgnni.train.canonical import canonical_order
 from mgnni.train.config import changed

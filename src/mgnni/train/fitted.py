@@ -18,7 +18,7 @@ from mgnni.data.tables.read import read_graphs
 from mgnni.data.tables.schema import Schema
 from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.files import whole_file
-from mgnni.models.base import OnGraphs
+from mgnni.models.base import GraphModel
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.build import build_model
 from mgnni.train.config import Config, from_dict
@@ -81,7 +81,7 @@ class Fitted:
         values = [one.get(self.metric, float("-inf")) for one in self.val]
         return values.index(max(values))
 
-    def model(self, run: int | None = None) -> OnGraphs:
+    def model(self, run: int | None = None) -> GraphModel:
         """Return a module with the weights of a run, by default of the best one."""
         place = self.best if run is None else run
         if not 0 <= place < len(self.weights):

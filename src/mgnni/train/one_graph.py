@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from mgnni.data.task import Task
-from mgnni.layers.features import sparse_features
-from mgnni.models.check import check_finite
+from mgnni.layers.graph_module import check_finite
+from mgnni.layers.mlp import sparse_features
 from mgnni.train.canonical import canonical_order
 from mgnni.train.captured import CapturedEpoch, Refused
 from mgnni.train.config import Config

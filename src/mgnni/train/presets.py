@@ -11,7 +11,7 @@ from typing import Any
 
 from mgnni.errors import check_choice
 from mgnni.models.catalog import MGNNI, find_model
-from mgnni.models.presets import PRESETS as MODELS
+from mgnni.models.mgnni_presets import PRESETS as MODELS
 from mgnni.train.baselines import tables
 from mgnni.train.config import Config, ModelConfig, from_dict
 

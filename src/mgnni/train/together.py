@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from mgnni.train.streams import INITIAL, Run, dropout_keys, offset
 
 

@@ -63,7 +63,7 @@ class Plan:
     def _shares_graph(self) -> bool:
         """Whether the model can be mapped over runs, which may depend on its options."""
         task, classes = self.task, len(self.task.classes)
-        return bare_model(self.config, task.num_features, classes, task.level).shares_graph
+        return bare_model(self.config, task.num_features, classes, task.level).supports_vmap
 
     def check(self) -> Rule:
         """Refuse a plan that cannot be carried out; return its rule."""
