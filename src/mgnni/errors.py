@@ -70,7 +70,10 @@ def check_ints(name: str, values: Sequence[int], least: int = 1) -> tuple[int, .
         raise ArgumentError(
             f"'{name}' must be a sequence of ints (got {values!r}); write for example (64, 32)"
         )
-    return tuple(check_int(name, value, least) for value in values)
+    if any(not isinstance(v, int) or isinstance(v, bool) or v < least for v in values):
+        kind = "positive ints" if least == 1 else f"ints of at least {least}"
+        raise ArgumentError(f"'{name}' must hold {kind} (got {tuple(values)})")
+    return tuple(values)
 
 
 def check_dropout(name: str, value: float) -> float:

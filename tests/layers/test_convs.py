@@ -50,7 +50,7 @@ NORMALISED = {
         lambda: convs.GCNConv(FEATURES, HIDDEN),
         lambda: pyg.GCNConv(FEATURES, HIDDEN),
     ),
-    "appnp": (lambda: convs.APPNP(3, 0.2), lambda: pyg.APPNP(3, 0.2)),
+    "appnp": (lambda: convs.APPNPConv(3, 0.2), lambda: pyg.APPNP(3, 0.2)),
     "mixhop": (
         lambda: convs.MixHopConv(FEATURES, HIDDEN, (3, 0, 1)),
         lambda: pyg.MixHopConv(FEATURES, HIDDEN, [3, 0, 1]),
@@ -175,7 +175,7 @@ def test_many_steps_of_appnp_are_the_solution_of_its_equation(device):
     x = normal(NODES, FEATURES, device=device)
     system = torch.eye(NODES, dtype=x.dtype, device=device) - 0.5 * operator.to_dense()
     want = torch.linalg.solve(system, 0.5 * x)
-    torch.testing.assert_close(convs.APPNP(60, 0.5)(x, operator), want, **TOLERANCE)
+    torch.testing.assert_close(convs.APPNPConv(60, 0.5)(x, operator), want, **TOLERANCE)
 
 
 @pytest.mark.parametrize("wide", [torch.float64, torch.float32])
@@ -184,7 +184,7 @@ def test_the_operator_multiplies_in_its_own_precision(narrow, wide, device):
     edge_index = lopsided_edges(NODES)[0].to(device)
     operator = Propagation.from_edge_index(edge_index, NODES, None, "dir", dtype=wide)
     x = normal(NODES, FEATURES, device=device).to(narrow)
-    got = convs.propagated(operator, x, 2)
+    got = convs.propagate(operator, x, 2)
     assert got.dtype is narrow
     want = torch.linalg.matrix_power(operator.to_dense(), 2) @ x.to(wide)
     torch.testing.assert_close(got, want.to(narrow))
@@ -209,9 +209,9 @@ def test_mixed_precision(device):
     [
         lambda: convs.GCNConv(2, 2, power=-1),
         lambda: convs.GCNConv(2, 2, power=True),
-        lambda: convs.APPNP(-1, 0.1),
-        lambda: convs.APPNP(10, 1.5),
-        lambda: convs.APPNP(10, math.nan),
+        lambda: convs.APPNPConv(-1, 0.1),
+        lambda: convs.APPNPConv(10, 1.5),
+        lambda: convs.APPNPConv(10, math.nan),
         lambda: convs.GCN2Conv(2, -0.1, 1.0, 1),
         lambda: convs.GCN2Conv(2, 0.1, -1.0, 1),
         lambda: convs.GCN2Conv(2, 0.1, math.inf, 1),

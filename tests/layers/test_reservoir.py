@@ -5,7 +5,7 @@ import torch
 
 from mgnni import NotContractiveError, Propagation
 from mgnni.errors import ArgumentError
-from mgnni.layers.random_readout import RandomReadout
+from mgnni.layers.readout import RandomReadout
 from mgnni.layers.reservoir import Reservoir, random_weight
 from models.cases import NODES, PARTS, batch_of_graphs, graph, normal
 

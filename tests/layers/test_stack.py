@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from mgnni.layers.stack import Stack
 
 

@@ -79,7 +79,7 @@ def assert_runs_are_each_alone(
     The loss is on one node. Gradients are taken of all runs at once, as in training; with
     ``inside`` those of torch.func within the map are compared as well.
     """
-    assert models[0].shares_graph
+    assert models[0].supports_vmap
     parameters, buffers = stack_module_state(models)
 
     def loss(logits: Tensor) -> Tensor:

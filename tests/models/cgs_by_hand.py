@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from mgnni.layers.attention_gn import AttentionGN
+from mgnni.layers.attention import AttentionGN
 from mgnni.models.cgs import CGS
 
 SHAPES = {

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from mgnni.models.appnp import APPNP
-from mgnni.models.base import GraphModel
+from mgnni.models.base import EncoderModel
 from mgnni.models.gcn import GCN
 from mgnni.models.gcnii import GCNII
 from mgnni.models.graphsage import GraphSAGE
@@ -29,7 +29,7 @@ from models.cases import normal
 from problems import dense_propagation
 
 # What is asked for, and the number of parameters with F features, H hidden channels, C classes.
-CASES: dict[str, tuple[type[GraphModel], dict[str, Any], int]] = {
+CASES: dict[str, tuple[type[EncoderModel], dict[str, Any], int]] = {
     "gcn": (GCN, {}, F * H + H + H * C + C),
     "gcn, one layer": (GCN, {"num_layers": 1}, F * C + C),
     "gcn, batch norm": (
@@ -107,7 +107,7 @@ CASES: dict[str, tuple[type[GraphModel], dict[str, Any], int]] = {
 }
 
 
-def make(name: str, device: torch.device, seed: int = 0, **changes: object) -> GraphModel:
+def make(name: str, device: torch.device, seed: int = 0, **changes: object) -> EncoderModel:
     """A small model in float64 and evaluation mode, with nothing left at its initial value."""
     cls, options, _ = CASES[name]
     model = cls(F, H, C, **{**options, **changes}).to(device, torch.float64).eval()
@@ -127,7 +127,7 @@ def make(name: str, device: torch.device, seed: int = 0, **changes: object) -> G
 
 
 def by_hand(
-    model: GraphModel,
+    model: EncoderModel,
     x: Tensor,
     edge_index: Tensor,
     edge_weight: Tensor,

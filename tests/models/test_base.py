@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgnni.errors import ArgumentError
-from mgnni.models.base import GraphModel
+from mgnni.models.base import EncoderModel
 from mgnni.models.cgs import CGS
 from mgnni.models.dgcnn import DGCNN
 from mgnni.models.eignn import EIGNN
@@ -17,11 +17,11 @@ from mgnni.models.sse import SSE
 from models.cases import CLASSES, FEATURES, NODES, batch_of_graphs, graph, normal
 
 
-class Features(GraphModel):
+class Features(EncoderModel):
     """The first features of a node as its row."""
 
-    def rows(self, x, propagation):
-        return x[:, : self.row_channels]
+    def encode(self, x, propagation):
+        return x[:, : self.node_channels]
 
 
 class Largest(Features):
@@ -44,8 +44,8 @@ def test_rows_are_summed_and_read_out_by_a_perceptron(device):
     hidden = (sums @ first.weight.T + first.bias).clamp(min=0)
     want = hidden @ last.weight.T + last.bias
     torch.testing.assert_close(model(x, edge_index, batch=batch), want)
-    assert model.widths(3) == (FEATURES, 4, 4, 4)
-    assert Features(FEATURES, 4, CLASSES).widths(1) == (FEATURES, CLASSES)
+    assert model.layer_widths(3) == (FEATURES, 4, 4, 4)
+    assert Features(FEATURES, 4, CLASSES).layer_widths(1) == (FEATURES, CLASSES)
 
 
 def test_a_model_may_pool_and_read_out_by_itself(device):

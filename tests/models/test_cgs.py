@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgnni import ArgumentError, Propagation
-from mgnni.layers.attention_gn import ACTIVATIONS
+from mgnni.layers.attention import ACTIVATIONS
 from mgnni.models.cgs import CGS
 from models.cases import (
     CLASSES,
@@ -132,7 +132,7 @@ def test_the_certificate_holds(device):
     propagation = Propagation.from_edge_index(
         edge_index, NODES, None, "none", False, dtype=torch.float64
     )
-    z = model.rows(x, propagation)
+    z = model.encode(x, propagation)
     a, b = matrices_by_hand(model, "silu", x, dense_weights(edge_index, None, NODES))
     system = torch.eye(NODES, dtype=torch.float64, device=device) - 0.8 * a
     exact = torch.linalg.solve(system, b.T.unsqueeze(2)).squeeze(2).T
@@ -159,10 +159,10 @@ def test_heads_do_not_hear_each_other(device):
         edge_index, NODES, None, "none", False, dtype=torch.float64
     )
     x = normal(NODES, FEATURES, device=device)
-    before = model.rows(x, propagation)
+    before = model.encode(x, propagation)
     with torch.no_grad():  # the last maps of nodes and edges have a row a head
         model.encoder[-1].node.lins[-1].weight[1] += 1.0
-    after = model.rows(x, propagation)
+    after = model.encode(x, propagation)
     assert ((before - after).abs() > 1e-6).any(0).tolist() == [False, True, False]
 
 

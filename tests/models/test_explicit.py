@@ -10,7 +10,7 @@ from torch_geometric.utils import remove_self_loops
 
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
-from mgnni.layers.features import sparse_features
+from mgnni.layers.mlp import sparse_features
 from mgnni.models.gcn import GCN
 from mgnni.models.graphsage import GraphSAGE
 from mgnni.models.jknet import JKNet
@@ -104,8 +104,8 @@ def test_models_mapped_over_are_the_models_alone(name, training, device):
 
 
 def test_what_cannot_be_mapped_over_says_so(device):
-    assert not make("jknet, lstm", device).shares_graph
-    assert JKNet.shares_graph
+    assert not make("jknet, lstm", device).supports_vmap
+    assert JKNet.supports_vmap
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)

@@ -172,7 +172,7 @@ def test_states_are_forgotten_with_their_graph(device):
     operator = Propagation.from_edge_index(
         edge_index, len(x), batch=batch, dtype=torch.float64, **model.graph_options
     )
-    states = weakref.ref(model.rows(x, operator))  # float64 all the way, so the kept ones
+    states = weakref.ref(model.encode(x, operator))  # float64 all the way, so the kept ones
     gc.collect()
     assert states() is not None
     del operator

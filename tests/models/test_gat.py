@@ -138,7 +138,7 @@ def test_attention_has_dropout_of_its_own(device):
         ({"num_layers": 0}, "'num_layers' must be a positive int"),
         ({"heads": 0}, "'heads' must be a positive int"),
         ({"out_heads": 1.5}, "'out_heads' must be a positive int"),
-        ({"attention_dropout": 1.0}, "'dropout' must lie in"),
+        ({"attention_dropout": 1.0}, "'attention_dropout' must lie in"),
         ({"dropout": -1.0}, "'dropout' must lie in"),
     ],
 )

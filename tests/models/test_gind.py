@@ -189,5 +189,5 @@ def test_single_precision(device):
 
 
 def test_what_is_refused():
-    with pytest.raises(ArgumentError, match="'dropout' must lie in"):
+    with pytest.raises(ArgumentError, match="'state_dropout' must lie in"):
         GIND(FEATURES, HIDDEN, CLASSES, state_dropout=1.0)

@@ -33,7 +33,7 @@ def weight_by_hand(model):
     get = {name: p.cpu() for name, p in model.weight.named_parameters()}.__getitem__
     eye = torch.eye(HIDDEN, dtype=torch.float64)
     skew = get("skew") - get("skew").T
-    if model.shares_graph:
+    if model.supports_vmap:
         size = 0.9 / (1 + torch.exp(-get("mu")))
         turned = (eye - skew) @ torch.linalg.inv(eye + skew)
         return size * turned @ torch.diag(model.weight.signs.cpu())
@@ -43,7 +43,7 @@ def weight_by_hand(model):
 def by_active_set(model, x, p):
     """Solve the linear equations of the entries that are positive, found by damped steps."""
     w, p = weight_by_hand(model), p.cpu()
-    g = p if model.shares_graph else torch.eye(len(p), dtype=torch.float64) - p
+    g = p if model.supports_vmap else torch.eye(len(p), dtype=torch.float64) - p
     bias = g @ x.cpu() @ model.input_weight.weight.cpu().T
     system = torch.kron(g, w)  # acts on states, flattened by rows
     z = torch.zeros(bias.numel(), dtype=torch.float64)
@@ -65,7 +65,7 @@ CASES = [("orthogonal", False), ("orthogonal", True), ("monotone", False)]
 
 def enlarged(model):
     """A monotone weight so large that the plain map does not contract."""
-    if not model.shares_graph:
+    if not model.supports_vmap:
         with torch.no_grad():
             model.weight.root.mul_(2)
             model.weight.mu.fill_(-0.5)

@@ -5,7 +5,7 @@ import torch
 from torch.func import functional_call, vmap
 
 from mgnni import Propagation
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from mgnni.models.gat import GAT
 from mgnni.models.geom_gcn import GeomGCN
 from mgnni.models.h2gcn import H2GCN

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mgnni import MGNNI, ArgumentError
-from mgnni.layers.dropout import Dropout
-from mgnni.models.presets import PRESETS
+from mgnni.layers.regularization import Dropout
+from mgnni.models.mgnni_presets import PRESETS
 from models.cases import (
     CLASSES,
     FEATURES,

@@ -120,7 +120,7 @@ def test_a_map_that_contracts_already_is_left_alone(device):
     propagation = Propagation.from_edge_index(
         edge_index, NODES, None, "none", False, dtype=torch.float64
     )
-    torch.testing.assert_close(model.rows(x, propagation), want, **TOLERANCE)
+    torch.testing.assert_close(model.encode(x, propagation), want, **TOLERANCE)
 
 
 def test_the_published_gradient_is_that_of_the_last_step_alone(device):
@@ -135,7 +135,7 @@ def test_the_published_gradient_is_that_of_the_last_step_alone(device):
     h = x.new_zeros(NODES, HIDDEN)
     for _ in range(5):
         h = 0.7 * h + 0.3 * update(h)
-    ours = model.rows(x, propagation)
+    ours = model.encode(x, propagation)
     parameters = [model.first.weight, model.last.weight]
     torch.testing.assert_close(ours, update(h), **TOLERANCE)
     got = torch.autograd.grad(ours[LISTENER].sum(), parameters)
@@ -156,10 +156,10 @@ def test_the_published_steps_end_far_from_the_steady_state(device):
     stepped = make_model(device, variant="published", **options)
     stepped.load_state_dict(solved.state_dict())
     propagation = solved.propagation(x, edge_index, None, None)
-    exact, far = solved.rows(x, propagation), stepped.rows(x, propagation)
+    exact, far = solved.encode(x, propagation), stepped.encode(x, propagation)
     assert (far - exact).norm() > 1e-3 * exact.norm()
     stepped.steps, stepped.alpha = 200, 1.0
-    torch.testing.assert_close(stepped.rows(x, propagation), exact, **TOLERANCE)
+    torch.testing.assert_close(stepped.encode(x, propagation), exact, **TOLERANCE)
 
 
 @settings(max_examples=30)
@@ -198,7 +198,7 @@ def test_the_certificate_holds(normalization, device):
     dense = propagation.to_dense().T
     bound = 1.0 if normalization == "sym" else None
     exact = states_by_hand(model, x, dense, bound)
-    error = (model.rows(x, propagation) - exact).norm().item()
+    error = (model.encode(x, propagation) - exact).norm().item()
     (stats,) = model.solve_log.forward
     assert stats.converged
     assert stats.contraction == 0.7

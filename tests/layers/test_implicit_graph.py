@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgnni.layers.l1_ball import project_l1_ball_rows
+from mgnni.layers.implicit_graph import project_l1_ball_rows
 
 
 def by_search(row, radius):

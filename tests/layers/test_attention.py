@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgnni import ArgumentError
-from mgnni.layers.attention_gn import ACTIVATIONS, AGGREGATIONS, AttentionGN
+from mgnni.layers.attention import ACTIVATIONS, AGGREGATIONS, AttentionGN
 from models.cases import NODES, graph, normal
 from models.cgs_by_hand import layer_by_hand
 
