@@ -9,7 +9,14 @@ import torch
 
 from mgnni.errors import ArgumentError
 from mgnni.models.base import GraphModel
-from mgnni.models.catalog import KINDS, MODELS, _plain_type, find_model, make_model
+from mgnni.models.catalog import (
+    KINDS,
+    MODELS,
+    _plain_type,
+    argument_texts,
+    find_model,
+    make_model,
+)
 from problems import generator
 
 TABLES = {"heterophilic", "ppi", "graphs", "chains"}
