@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mgnni import Propagation
-from mgnni.graph.degrees import largest_degrees, row_sums
+from mgnni.graph.bounds import largest_degrees, row_sums
 from problems import chain, lopsided_edges, propagation
 
 KINDS = ("none", "sym", "dir", "row")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgnni import Propagation
-from mgnni.graph.perron import perron_bound
+from mgnni.graph.bounds import perron_bound
 from problems import chain, lopsided_edges, propagation, state_norm
 
 

@@ -10,7 +10,7 @@ from torch_geometric.utils import to_undirected
 from mgnni import Propagation, solve_equilibrium
 from mgnni.errors import ArgumentError
 from mgnni.graph import join
-from mgnni.graph.join import Collection
+from mgnni.graph.batches import Collection
 from problems import dense_solution, generator, lopsided_edges, weight
 
 SIZES = [5, 1, 12, 7, 3, 30]

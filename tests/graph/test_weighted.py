@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.func import grad, vmap
 
-from mgnni.graph.pattern import Pattern
-from mgnni.layers.weighted import weighted_sum
+from mgnni.graph.csr import Pattern
+from mgnni.graph.weighted import weighted_sum
 from problems import generator, propagation
 
 HEADS, CHANNELS, RUNS = 3, 2, 4

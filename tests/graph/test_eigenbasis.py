@@ -9,7 +9,7 @@ import torch
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
 from mgnni.layers import eigenbasis
-from mgnni.layers.eigenbasis import leading_eigenbasis, published_eigenbasis
+from mgnni.graph.eigenbasis import leading_eigenbasis, published_eigenbasis
 from problems import chain, generator, lopsided_edges, propagation
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mgnni import ArgumentError, Propagation
-from mgnni.graph.cache import cached_propagation
+from mgnni.graph.memo import cached_propagation
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 ONES = torch.ones(4, dtype=torch.float64)

@@ -5,7 +5,7 @@ import torch
 
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
-from mgnni.layers.incidence import incidence
+from mgnni.graph.incidence import incidence
 from problems import generator, lopsided_edges, propagation
 
 

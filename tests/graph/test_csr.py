@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mgnni.graph.pattern import Pattern
+from mgnni.graph.csr import Pattern
 from problems import generator
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mgnni import Propagation
-from mgnni.graph.cache import PER_GRAPH, cached_propagation
+from mgnni.graph.memo import PER_GRAPH, cached_propagation
 from problems import chain
 
 
