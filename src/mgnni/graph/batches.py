@@ -89,7 +89,7 @@ class Collection:
         flow: str = "source_to_target",
         dtype: torch.dtype | None = None,
     ) -> None:
-        with torch.no_grad(), torch.inference_mode(False):
+        with torch.inference_mode(False), torch.no_grad():
             self.parts = build(
                 edge_index,
                 num_nodes,
@@ -150,7 +150,7 @@ class Collection:
                 f"{int(graphs.max())}); pass indices of graphs of the collection"
             )
         # Operators are also used in training, so they may not hold inference tensors.
-        with torch.no_grad(), torch.inference_mode(False):
+        with torch.inference_mode(False), torch.no_grad():
             return self._join(graphs)
 
     def _join(self, graphs: Tensor) -> tuple[Propagation, Tensor]:

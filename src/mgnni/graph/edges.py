@@ -35,18 +35,23 @@ def is_sparse(edge_index: Adjacency) -> bool:
 
 
 def components(edge_index: Adjacency) -> tuple[Tensor, ...]:
-    """Return the dense tensors in which a graph is stored."""
+    """Return the dense tensors in which a graph is stored: indices, then values if there are."""
     if isinstance(edge_index, EdgeIndex):
         return (edge_index.as_tensor(),)
     if not isinstance(edge_index, Tensor):
         return tuple(part for part in edge_index.coo() if part is not None)
+    if edge_index.layout is torch.strided:
+        return (edge_index,)
     if edge_index.layout is torch.sparse_coo:
         return edge_index._indices(), edge_index._values()
     if edge_index.layout is torch.sparse_csr:
         return edge_index.crow_indices(), edge_index.col_indices(), edge_index.values()
     if edge_index.layout is torch.sparse_csc:
         return edge_index.ccol_indices(), edge_index.row_indices(), edge_index.values()
-    return (edge_index,)
+    raise ArgumentError(
+        f"'edge_index' must be dense, or sparse in COO, CSR or CSC layout (got "
+        f"{edge_index.layout}); use .to_sparse_csr()"
+    )
 
 
 def read_edges(
@@ -98,33 +103,23 @@ def _from_sparse(adj_t: Adjacency) -> tuple[Tensor, Tensor | None, int]:
         size = tuple(adj_t.sparse_sizes())
     else:
         size = tuple(adj_t.shape)
-        if adj_t.layout is torch.sparse_coo:
-            if adj_t.requires_grad:  # only the values of a coalesced matrix are differentiable
-                adj_t = adj_t.coalesce()
-                (row, col), weight = adj_t.indices(), adj_t.values()
-            else:  # duplicates are added later, in float64
-                (row, col), weight = adj_t._indices(), adj_t._values()
-        elif adj_t.layout is torch.sparse_csr:
-            row, col, weight = _expand(adj_t.crow_indices()), adj_t.col_indices(), adj_t.values()
-        elif adj_t.layout is torch.sparse_csc:
-            row, col, weight = adj_t.row_indices(), _expand(adj_t.ccol_indices()), adj_t.values()
+        if adj_t.layout is torch.sparse_coo and adj_t.requires_grad:
+            # Only the values of a coalesced matrix are differentiable.
+            adj_t = adj_t.coalesce()
+            (row, col), weight = adj_t.indices(), adj_t.values()
+        elif adj_t.layout is torch.sparse_coo:  # duplicates are added later, in float64
+            (row, col), weight = components(adj_t)
         else:
-            raise ArgumentError(
-                f"'edge_index' must be dense, or sparse in COO, CSR or CSC layout (got "
-                f"{adj_t.layout}); use .to_sparse_csr()"
-            )
+            pointers, index, weight = components(adj_t)
+            count = pointers.diff()
+            own = torch.arange(count.numel(), device=index.device).repeat_interleave(count)
+            row, col = (own, index) if adj_t.layout is torch.sparse_csr else (index, own)
     if len(size) != 2 or size[0] != size[1]:
         raise ArgumentError(
             f"'edge_index' must be square if it is a sparse adjacency (got {size}); bipartite "
             "graphs are not supported"
         )
     return torch.stack([col.long(), row.long()]), weight, size[0]
-
-
-def _expand(pointers: Tensor) -> Tensor:
-    """Return the compressed index of each non-zero."""
-    count = pointers.diff()
-    return torch.arange(count.numel(), device=pointers.device).repeat_interleave(count)
 
 
 def _check_edge_index(edge_index: Tensor, num_nodes: int | None) -> tuple[Tensor, int]:

@@ -117,8 +117,9 @@ class Memo(Generic[T]):
             options (Hashable, optional): All else it reads, compared by ``==``.
                 (default: :obj:`()`)
         """
-        # Cached values are also used in training, so they may not be inference tensors.
-        with torch.no_grad(), torch.inference_mode(False):
+        # Cached values are also used in training, so they may not be inference tensors. Leaving
+        # inference mode enables gradients, so no_grad comes second.
+        with torch.inference_mode(False), torch.no_grad():
             if any(tensor is not None and tensor.is_inference() for tensor in tensors):
                 return compute()  # inference tensors have no version counter
             entries = self._entries.setdefault(anchor, [])
