@@ -134,12 +134,11 @@ def test_states_are_found_once_while_training(solves, device):
     model.eval()(x, edge_index, batch=batch)
     assert len(solves) == 2
     assert len(model.solve_log.forward) == 2
-    stack = [buffer.unsqueeze(0) for buffer in model.buffers()]  # a run as it is trained
-    names = [name for name, _ in model.named_buffers()]
-    for _ in range(3):
-        buffers = {name: part.squeeze(0) for name, part in zip(names, stack, strict=True)}
+    stack = {name: torch.stack([buffer, buffer]) for name, buffer in model.named_buffers()}
+    for _ in range(3):  # views of stacked buffers, as in the training of several runs
+        buffers = {name: buffer[1] for name, buffer in stack.items()}
         functional_call(model, buffers, (x, edge_index, None, batch))
-    assert len(solves) == 2
+    assert len(solves) == 4
 
 
 def test_states_are_found_anew_for_other_features_graphs_and_reservoirs(solves, device):
@@ -164,6 +163,29 @@ def test_states_are_found_anew_for_other_features_graphs_and_reservoirs(solves, 
     torch.manual_seed(4)
     model.reset_parameters()
     check(model, x, edge_weight, 7)
+
+
+@pytest.mark.parametrize("how", ["in place", ".data", "numpy", "new tensor"])
+@pytest.mark.parametrize("name", ["weight", "input_weight"])
+def test_changed_reservoirs_are_never_served_from_the_cache(name, how, device):
+    if how == "numpy" and device.type != "cpu":
+        pytest.skip("NumPy shares memory with the CPU only")
+    model = make(device)
+    edge_index, edge_weight = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    before = model(x, edge_index, edge_weight)
+    weight = getattr(model.layers[0], name)
+    if how == "in place":
+        weight.mul_(0.5)
+    elif how == ".data":
+        weight.data.mul_(0.5)
+    elif how == "numpy":
+        weight.numpy()[:] *= 0.5
+    else:
+        weight.data = weight * 0.5
+    want = read_out(model, states_by_hand(model, x, edge_index, edge_weight))
+    torch.testing.assert_close(model(x, edge_index, edge_weight), want, **CLOSE)
+    assert (want - before).abs().max() > 1e-4
 
 
 def test_states_are_forgotten_with_their_graph(device):

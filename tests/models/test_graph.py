@@ -1,6 +1,7 @@
 """How the model takes its graph: an edge_index, a Propagation, and what is remembered of them."""
 
 import gc
+import inspect
 import weakref
 
 import pytest
@@ -8,7 +9,11 @@ import torch
 from torch_geometric import EdgeIndex
 from torch_geometric.utils import to_undirected
 
-from mgnni import Propagation
+from mgnni import CGS, IGNN, MGNNI, ArgumentError, Propagation
+from mgnni.models.catalog import MODELS, find_model
+from mgnni.models.catalog import make_model as make_named
+from mgnni.models.gat import GAT
+from mgnni.models.gcn import GCN
 from models.cases import FEATURES, NODES, batch_of_graphs, by_hand, graph, make_model, normal
 
 TOLERANCE = {"rtol": 1e-8, "atol": 1e-10}
@@ -205,3 +210,66 @@ def test_the_order_of_edges_does_not_matter(device):
         model(x, edge_index, edge_weight),
         **TOLERANCE,
     )
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc])
+@pytest.mark.parametrize("cls", [MGNNI, GCN, IGNN])
+def test_a_sparse_adjacency_gives_the_output_of_its_edges(cls, layout, builds, device):
+    edge_index, edge_weight = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    model = cls(FEATURES, 4, 3).to(device, torch.float64).eval()
+    want = model(x, edge_index, edge_weight)
+    adj_t = torch.sparse_coo_tensor(edge_index.flip(0), edge_weight, (NODES, NODES)).coalesce()
+    adj_t = adj_t if layout is torch.sparse_coo else adj_t.to_sparse(layout=layout)
+    before = len(builds)
+    for _ in range(2):
+        torch.testing.assert_close(model(x, adj_t), want, **TOLERANCE)
+    assert len(builds) == before + 1
+    with pytest.raises(ArgumentError, match="'edge_weight'"):
+        model(x, adj_t, edge_weight)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mlp"])
+def test_batch_size_counts_graphs_without_nodes(name, device):
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    torch.manual_seed(0)
+    model = find_model(name).load()(FEATURES, FEATURES, 3, level="graph")
+    model = model.to(device, torch.float64).eval()
+    want = model(x, edge_index, batch=batch)
+    torch.testing.assert_close(model(x, edge_index, None, batch, 4), want, rtol=0, atol=0)
+    more = model(x, edge_index, batch=batch, batch_size=6)
+    assert more.shape == (6, 3)
+    torch.testing.assert_close(more[:4], want, **TOLERANCE)
+    torch.testing.assert_close(more[4], more[5], rtol=0, atol=0)  # both without nodes
+    with pytest.raises(ArgumentError, match=r"'batch_size' .*4.*got 3"):
+        model(x, edge_index, batch=batch, batch_size=3)
+
+
+def test_a_batch_size_goes_with_a_propagation(device):
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    model = make_model(device, level="graph")
+    propagation = Propagation.from_edge_index(
+        edge_index, len(x), normalization="auto", batch=batch, dtype=torch.float64
+    )
+    want = model(x, edge_index, batch=batch)
+    for given in (batch, batch.clone()):
+        torch.testing.assert_close(model(x, propagation, None, given, 4), want, rtol=0, atol=0)
+    assert model(x, propagation, batch=batch, batch_size=5).shape == (5, 3)
+
+
+@pytest.mark.parametrize("cls", [MGNNI, GCN, IGNN, CGS])
+def test_add_self_loops_is_an_alias_of_self_loops(cls):
+    for value in (True, False):
+        model = cls(5, 4, 3, add_self_loops=value)
+        assert model.graph_options["self_loops"] is value
+    with pytest.raises(ArgumentError, match=r"'add_self_loops' .*'self_loops'"):
+        cls(5, 4, 3, self_loops=True, add_self_loops=True)
+    assert "add_self_loops" not in inspect.signature(cls).parameters
+
+
+def test_add_self_loops_is_an_alias_for_models_by_name_and_presets():
+    assert make_named("gcn", 5, 4, 3, add_self_loops=False).graph_options["self_loops"] is False
+    model = MGNNI.from_preset("wikipedia", 5, 3, add_self_loops=True)
+    assert model.graph_options["self_loops"] is True
+    with pytest.raises(TypeError, match="add_self_loops"):
+        GAT(5, 4, 3, add_self_loops=True)  # which has no choice

@@ -12,9 +12,9 @@ from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.utils import scatter, softmax
 
 from mgnni.errors import check_choice
-from mgnni.graph.pattern import Pattern
+from mgnni.graph.csr import Pattern
+from mgnni.graph.weighted import weighted_sum
 from mgnni.layers.regularization import Dropout
-from mgnni.layers.weighted import weighted_sum
 
 ACTIVATIONS = ("elu", "leaky_relu", "relu", "silu", "tanh")
 AGGREGATIONS = ("mean", "sum")
@@ -23,7 +23,7 @@ AGGREGATIONS = ("mean", "sum")
 class AttentionConv(pyg.GATConv):  # type: ignore[misc]
     r""":class:`torch_geometric.nn.GATConv` that does not materialise one row per edge.
 
-    It takes a :class:`~mgnni.graph.pattern.Pattern` that already contains all self-loops.
+    It takes a :class:`~mgnni.graph.csr.Pattern` that already contains all self-loops.
 
     Args:
         in_channels (int): Size of each input sample.

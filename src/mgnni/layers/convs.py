@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
-from mgnni.graph.degrees import row_sums
+from mgnni.graph.bounds import row_sums
 from mgnni.graph.geometry import RELATIONS
 from mgnni.graph.propagation import Propagation
 

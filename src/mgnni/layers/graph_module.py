@@ -14,7 +14,7 @@ from torch_geometric.nn.inits import reset
 
 from mgnni.errors import ArgumentError, ConvergenceError, check_choice, check_int
 from mgnni.graph.build import FLOWS
-from mgnni.graph.cache import cached_propagation
+from mgnni.graph.memo import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog

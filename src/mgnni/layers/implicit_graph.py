@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mgnni.graph.perron import perron_bound
-from mgnni.graph.product import Product
+from mgnni.graph.bounds import perron_bound
+from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.steady_state import SteadyState

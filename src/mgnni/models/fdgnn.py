@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from mgnni.errors import check_int
+from mgnni.graph.memo import Memo
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.graph_module import GraphOptions
-from mgnni.layers.kept import kept
 from mgnni.layers.readout import RandomReadout
 from mgnni.layers.reservoir import Reservoir
 from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveStats
+
+# One cache per operator, so that states are freed with the operator as well as with the features.
+_caches: Memo[Memo[tuple[Tensor, SolveLog, list[Tensor]]]] = Memo()
 
 
 class FDGNN(EncoderModel):
@@ -124,18 +128,20 @@ class FDGNN(EncoderModel):
 
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the states of the last layer."""
-        states, self._log = kept(
-            lambda: self._solve(x, propagation),
-            propagation,
-            x,
-            list(self.layers.buffers()),
-            self._options,
+        weights = list(self.layers.buffers())
+        states, self._log, used = _caches.get(propagation, Memo).get(
+            x, lambda: self._solve(x, propagation), (x, *weights), self._options
         )
+        # Changes through .data have no version; the cache compares values on the CPU only.
+        if x.device.type != "cpu" and not torch.cuda.is_current_stream_capturing():
+            if not all(map(torch.equal, used, weights)):
+                states, self._log, _ = self._solve(x, propagation)
         return states.to(x.dtype)
 
-    def _solve(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, SolveLog]:
+    def _solve(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, SolveLog, list[Tensor]]:
+        weights = [weight.clone() for weight in self.layers.buffers()]
         records: list[SolveStats] = []
         for layer in self.layers:
             x = layer(x, propagation)
             records += layer.solve.log.forward  # type: ignore[union-attr, arg-type]
-        return x, SolveLog(_forward=tuple(records))
+        return x, SolveLog(_forward=tuple(records)), weights
