@@ -1,4 +1,4 @@
-"""The explicit models once more, densely and by hand, and how many parameters each must have."""
+"""Dense reference implementations of the explicit models and their numbers of parameters."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ CASES: dict[str, tuple[type[EncoderModel], dict[str, Any], int]] = {
 
 
 def make(name: str, device: torch.device, seed: int = 0, **changes: object) -> EncoderModel:
-    """A small model in float64 and evaluation mode, with nothing left at its initial value."""
+    """A small float64 model in evaluation mode with random parameters and buffers."""
     cls, options, _ = CASES[name]
     model = cls(F, H, C, **{**options, **changes}).to(device, torch.float64).eval()
     model.asked = {**options, **changes}
@@ -154,7 +154,7 @@ def by_hand(
 
 
 def _asked(model: Any, name: str) -> Any:
-    """An option as it was given, or its default; not what the model made of it."""
+    """An option as given, or its default."""
     default = inspect.signature(type(model)).parameters[name].default
     return model.asked.get(name, default)
 
@@ -203,7 +203,7 @@ def _sgc(model: Any, x: Tensor, p: Tensor) -> Tensor:
 
 
 def _appnp(model: Any, x: Tensor, p: Tensor) -> Tensor:
-    """The steps summed: K powers with the weights of a restart, and the rest in the last."""
+    """The closed form of K steps of personalized PageRank."""
     first = _perceptron(model.predict, x)
     steps, alpha = _asked(model, "K"), _asked(model, "alpha")
     power = torch.eye(len(x), dtype=x.dtype, device=x.device)

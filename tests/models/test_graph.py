@@ -1,4 +1,4 @@
-"""How the model takes its graph: an edge_index, a Propagation, and what is remembered of them."""
+"""Graphs as inputs: edge indices, sparse matrices, operators, batches, and the cache."""
 
 import gc
 import inspect
@@ -21,7 +21,7 @@ TOLERANCE = {"rtol": 1e-8, "atol": 1e-10}
 
 @pytest.fixture
 def builds(monkeypatch):
-    """A list that grows by a weak reference whenever an operator is built from edges."""
+    """A list of weak references to all operators that were built from edges."""
     made = []
     original = Propagation.from_edge_index.__func__
 
@@ -35,7 +35,7 @@ def builds(monkeypatch):
 
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
-def test_a_propagation_stands_for_its_edge_index(directed, device):
+def test_a_propagation_gives_the_output_of_its_edges(directed, device):
     model = make_model(device)
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device)
@@ -59,7 +59,7 @@ def test_a_propagation_keeps_its_own_options(device):
     assert model.last_normalization == "out"
 
 
-def test_a_propagation_in_double_serves_a_model_in_single(device):
+def test_a_float64_propagation_works_with_a_float32_model(device):
     model = make_model(device, tol=1e-6).float()
     edge_index, _ = graph(False, device)
     x = normal(NODES, FEATURES, device=device).float()
@@ -69,7 +69,7 @@ def test_a_propagation_in_double_serves_a_model_in_single(device):
     torch.testing.assert_close(logits, model(x, edge_index), rtol=1e-5, atol=1e-5)
 
 
-def test_the_same_edge_index_is_prepared_once(builds, device):
+def test_the_operator_of_an_edge_index_is_built_once(builds, device):
     model = make_model(device)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -84,7 +84,7 @@ def test_the_same_edge_index_is_prepared_once(builds, device):
         assert (first != second).any()
 
 
-def test_a_batch_is_prepared_once(builds, device):
+def test_the_operator_of_a_batch_is_built_once(builds, device):
     model = make_model(device)
     x, edge_index, batch, _ = batch_of_graphs(device)
     first = model(x, edge_index, batch=batch)
@@ -92,7 +92,7 @@ def test_a_batch_is_prepared_once(builds, device):
     assert len(builds) == 1
 
 
-def test_a_change_in_place_is_noticed(builds, device):
+def test_in_place_changes_of_the_graph_are_noticed(builds, device):
     model = make_model(device)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -108,7 +108,7 @@ def test_a_change_in_place_is_noticed(builds, device):
     assert len(builds) == 3
 
 
-def test_a_change_behind_torch_is_noticed(device):
+def test_changes_of_the_graph_through_numpy_are_noticed(device):
     if device.type != "cpu":
         pytest.skip("numpy shares memory with the CPU only")
     model = make_model(device)
@@ -120,7 +120,7 @@ def test_a_change_behind_torch_is_noticed(device):
     torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
 
 
-def test_weights_that_learn_are_never_remembered(device):
+def test_operators_of_learnable_weights_are_not_cached(device):
     model = make_model(device)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -135,7 +135,7 @@ def test_weights_that_learn_are_never_remembered(device):
             torch.testing.assert_close(model(x, edge_index, edge_weight), want, **TOLERANCE)
 
 
-def test_an_operator_is_forgotten_with_its_edge_index(builds, device):
+def test_an_operator_is_freed_with_its_edge_index(builds, device):
     model = make_model(device)
     edge_index, edge_weight = graph(True, device)
     model(normal(NODES, FEATURES, device=device), edge_index, edge_weight).sum().backward()
@@ -145,7 +145,7 @@ def test_an_operator_is_forgotten_with_its_edge_index(builds, device):
     assert builds[0]() is None
 
 
-def test_models_of_other_options_do_not_share_operators(device):
+def test_models_with_different_options_do_not_share_operators(device):
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     first = make_model(device)
@@ -156,7 +156,7 @@ def test_models_of_other_options_do_not_share_operators(device):
         torch.testing.assert_close(model(x, edge_index, edge_weight), want, **TOLERANCE)
 
 
-def test_more_nodes_with_the_same_edges(device):
+def test_the_same_edges_may_be_used_with_more_nodes(device):
     model = make_model(device)
     edge_index, _ = graph(True, device)
     x = normal(NODES + 3, FEATURES, device=device)
@@ -180,7 +180,7 @@ def test_auto_normalization_is_sym_or_dir_and_the_repr_does_not_change(device):
 
 
 @pytest.mark.parametrize("sort_order", [None, "row", "col"])
-def test_an_edge_index_of_pyg_is_a_tensor_like_any(sort_order, builds, device):
+def test_pygs_edge_index_class_is_accepted(sort_order, builds, device):
     model = make_model(device)
     plain, _ = graph(True, device)
     if sort_order is not None:
@@ -193,7 +193,7 @@ def test_an_edge_index_of_pyg_is_a_tensor_like_any(sort_order, builds, device):
     assert len(builds) == 1
 
 
-def test_indices_of_32_bits(device):
+def test_32_bit_indices_are_accepted(device):
     model = make_model(device)
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -245,7 +245,7 @@ def test_batch_size_counts_graphs_without_nodes(name, device):
         model(x, edge_index, batch=batch, batch_size=3)
 
 
-def test_a_batch_size_goes_with_a_propagation(device):
+def test_batch_size_is_accepted_with_a_propagation(device):
     x, edge_index, batch, _ = batch_of_graphs(device)
     model = make_model(device, level="graph")
     propagation = Propagation.from_edge_index(

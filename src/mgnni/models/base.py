@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
@@ -47,6 +48,14 @@ class GraphModel(GraphModule):
         self.hidden_channels = check_int("hidden_channels", hidden_channels)
         check_dropout("dropout", dropout)
         self.level = check_choice("level", level, LEVELS)
+
+    @property
+    def shares_graph(self) -> bool:
+        """Deprecated name of :attr:`supports_vmap`."""
+        warnings.warn(
+            "'shares_graph' is deprecated; use 'supports_vmap'", DeprecationWarning, stacklevel=2
+        )
+        return self.supports_vmap
 
     def pooling_index(self, batch: Tensor | None, propagation: Propagation) -> Tensor | None:
         r"""Return the index of the graph of each node, or :obj:`None` if there is no pooling.

@@ -109,6 +109,7 @@ def _options(entry: ModelEntry) -> type[Any]:
     # Configurations and the options of the command line are derived from this dataclass.
     cls = entry.load()
     hints, texts = typing.get_type_hints(cls.__init__), argument_texts(cls)
+    texts["hidden_channels"] += " none uses the number of features."
     fields: list[tuple[str, Any, Any]] = [
         ("hidden_channels", int | None, field(default=entry.hidden_channels))
     ]
