@@ -136,7 +136,7 @@ def test_help_of_every_model(call: Call, name: str) -> None:
 def test_help_has_the_docstrings_of_the_model(call: Call) -> None:
     said = words(call("train", "texas", "--model", "gcnii", "--help").out)
     assert f"The model: {MODELS['gcnii'].title}." in said
-    assert "--alpha FLOAT Strength of the initial residual connection, between 0 and 1. (default: " in said
+    assert "--alpha FLOAT Strength of the initial residual connection, between 0 and 1." in said
     assert "(default: gcnii)" in said
 
 

@@ -31,7 +31,7 @@ def twins(ours, theirs, device):
 
 
 def undirected(device):
-    """Weighted edges with repetitions and two isolated nodes, without self-loops, which PyG adds."""
+    """Weighted and repeated edges, with two isolated nodes and without self-loops."""
     edges = remove_self_loops(*lopsided_edges(NODES))
     edge_index, edge_weight = to_undirected(*edges, num_nodes=NODES)
     return edge_index.to(device), edge_weight.to(device)

@@ -10,7 +10,7 @@ LENGTH, CHAINS = 7, 8
 
 
 def chains(device):
-    """Directed chains whose first node has the class as feature and whose last node is classified."""
+    """Directed chains: the first node has the class as feature, the last is classified."""
     start = torch.arange(CHAINS) * LENGTH
     step = torch.arange(LENGTH - 1)
     source = (start[:, None] + step).flatten()
