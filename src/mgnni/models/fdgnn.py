@@ -114,10 +114,10 @@ class FDGNN(GraphModel):
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the states of the last layer, solved for at the first call."""
         states, self._log = _states.get(
-            x,
+            propagation,
             lambda: self._solved(x, propagation),
             tensors=(x, *self.layers.buffers()),
-            options=(propagation, self._options),
+            options=self._options,
         )
         return states.to(x.dtype)
 
