@@ -229,13 +229,13 @@ def directed(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, 
 
 def transposed(form: str, edge_index: Tensor, weight: Tensor, size: int) -> object:
     """The transposed adjacency, built as PyG builds it."""
-    turned = edge_index.flip(0)
+    reverse = edge_index.flip(0)
     if form == "SparseTensor":
-        return FakeSparseTensor(*turned, weight, size)
+        return FakeSparseTensor(*reverse, weight, size)
     if form == "uncoalesced":
-        return torch.sparse_coo_tensor(turned, weight, (size, size))
+        return torch.sparse_coo_tensor(reverse, weight, (size, size))
     build = {"coo": to_torch_coo_tensor, "csr": to_torch_csr_tensor, "csc": to_torch_csc_tensor}
-    return build[form](turned, weight, size)
+    return build[form](reverse, weight, size)
 
 
 @builds

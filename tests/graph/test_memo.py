@@ -383,11 +383,11 @@ class TestCachedPropagation:
     def test_two_batch_vectors_over_one_edge_index_are_not_confused(self, device):
         edge_index = torch.tensor([[0, 1], [0, 1]], device=device)
         together = torch.tensor([0, 0], device=device)
-        apart = torch.tensor([0, 1], device=device)
+        separate = torch.tensor([0, 1], device=device)
         same = together.clone()
-        operators = [cached_propagation(edge_index, 2, batch=b) for b in (together, apart, same)]
+        operators = [cached_propagation(edge_index, 2, batch=b) for b in (together, separate, same)]
         assert [operator.num_graphs for operator in operators] == [1, 2, 1]
-        for batch, operator in zip((together, apart, same), operators, strict=True):
+        for batch, operator in zip((together, separate, same), operators, strict=True):
             assert operator.batch is batch
             assert cached_propagation(edge_index, 2, batch=batch) is operator
 
