@@ -50,12 +50,9 @@ def test_docstrings_become_markdown(text, expected):
 
 def test_the_summary_is_the_first_paragraph():
     def documented():
-        """Do one thing
-        well.
+        pass
 
-        Details.
-        """
-
+    documented.__doc__ = "Do one thing\nwell.\n\nDetails."
     assert make_api.summary(documented) == "Do one thing well."
 
 
