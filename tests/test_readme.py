@@ -73,7 +73,12 @@ def anchors(text: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "page",
-    [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))],
+    [
+        README,
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    ],
     ids=lambda page: page.name,
 )
 def test_links_between_pages_work(page: Path) -> None:
