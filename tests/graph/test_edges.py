@@ -8,7 +8,7 @@ from torch_geometric import EdgeIndex
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
 
-from mgnni import ArgumentError, Propagation
+from mgnni import MGNNI, ArgumentError, Propagation
 from mgnni.graph.memo import cached_propagation
 from problems import lopsided_edges
 
@@ -229,13 +229,13 @@ def directed(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, 
 
 def transposed(form: str, edge_index: Tensor, weight: Tensor, size: int) -> object:
     """The transposed adjacency, built as PyG builds it."""
-    turned = edge_index.flip(0)
+    reverse = edge_index.flip(0)
     if form == "SparseTensor":
-        return FakeSparseTensor(*turned, weight, size)
+        return FakeSparseTensor(*reverse, weight, size)
     if form == "uncoalesced":
-        return torch.sparse_coo_tensor(turned, weight, (size, size))
+        return torch.sparse_coo_tensor(reverse, weight, (size, size))
     build = {"coo": to_torch_coo_tensor, "csr": to_torch_csr_tensor, "csc": to_torch_csc_tensor}
-    return build[form](turned, weight, size)
+    return build[form](reverse, weight, size)
 
 
 @builds
@@ -269,6 +269,15 @@ def test_a_sparse_adjacency_is_read_as_by_pyg(form, device):
         torch.testing.assert_close(conv(x, adj_t), expected)
     operator = Propagation.from_edge_index(adj_t, normalization="none", add_self_loops=False)
     torch.testing.assert_close(operator.apply(x), expected)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_models_accept_a_sparse_adjacency(form, device):
+    edge_index, weight, size = directed(device, torch.float32)
+    model = MGNNI(3, 4, 2).to(device).eval()
+    x = torch.randn(size, 3, device=device)
+    adj_t = transposed(form, edge_index, weight, size)
+    assert torch.equal(model(x, adj_t), model(x, edge_index, weight))
 
 
 @pytest.mark.parametrize("form", ["uncoalesced", "SparseTensor"])

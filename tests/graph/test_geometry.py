@@ -141,7 +141,7 @@ def random_tree(size, seed=0):
     return adjacency([(int(rng.integers(i)), i) for i in range(1, size)], size)
 
 
-def apart(place):
+def distances(place):
     return np.linalg.norm(place[:, None] - place[None], axis=-1)
 
 
@@ -151,7 +151,7 @@ def test_a_path_is_a_line(size, dense, monkeypatch):
     monkeypatch.setattr(geometry, "DENSE", dense)
     place = isomap(path(size))
     hops = np.abs(np.arange(size)[:, None] - np.arange(size))
-    np.testing.assert_allclose(apart(place), hops * 2 / (size - 1), atol=1e-8)
+    np.testing.assert_allclose(distances(place), hops * 2 / (size - 1), atol=1e-8)
     assert (place[:, 1] == 0).all()
     assert place[0, 0] == 1  # a mirror image of itself: the first node is on the right
 
@@ -159,7 +159,7 @@ def test_a_path_is_a_line(size, dense, monkeypatch):
 @pytest.mark.parametrize("size", [7, 8])
 def test_a_cycle_is_a_regular_polygon(size):
     place = isomap(cycle(size))
-    distance = apart(place)
+    distance = distances(place)
     hops = shortest_path(cycle(size), unweighted=True)
     radius = np.linalg.norm(place, axis=1)
     np.testing.assert_allclose(radius, radius[0], atol=1e-8)
@@ -200,7 +200,7 @@ def test_positions_do_not_depend_on_the_order_of_the_nodes():
 
 
 def test_indistinguishable_nodes_share_a_position_to_the_digit():
-    # Three legs of three; leaves 10 and 11 hang on one of them, and nothing tells them apart.
+    # Three legs of three; leaves 10 and 11 hang on one of them, and they are indistinguishable.
     legs = [(0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (5, 6), (0, 7), (7, 8), (8, 9)]
     place = isomap(adjacency([*legs, (3, 10), (3, 11)], 12))
     assert (place[10] == place[11]).all()

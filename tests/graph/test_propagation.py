@@ -82,8 +82,8 @@ def test_a_slight_asymmetry_is_noticed(change, device):
         assert not Propagation.from_edge_index(edge_index, 6, weight, normalization).symmetric
     with pytest.raises(ArgumentError, match="directed graph"):
         Propagation.from_edge_index(edge_index, 6, weight, "sym")
-    chosen = Propagation.from_edge_index(edge_index, 6, weight, "auto")
-    assert (chosen.normalization, chosen.symmetric) == ("dir", False)
+    operator = Propagation.from_edge_index(edge_index, 6, weight, "auto")
+    assert (operator.normalization, operator.symmetric) == ("dir", False)
 
 
 @pytest.mark.parametrize("directed", [False, True])

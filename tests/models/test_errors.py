@@ -147,6 +147,10 @@ CALL = {
         {"edge_index": torch.eye(NODES + 1).to_sparse()},
         r"'num_nodes' .*10.*got 9",
     ),
+    "a bipartite adjacency": (
+        {"edge_index": torch.ones(NODES, 3).to_sparse()},
+        r"'edge_index' .*square.*bipartite",
+    ),
     "edge weight negative": (
         {"edge_index": torch.tensor([[0, 1], [1, 2]]), "edge_weight": torch.tensor([1.0, -2.0])},
         r"'edge_weight' .*negative.*got -2\).*normalization='none'",

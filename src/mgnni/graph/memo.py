@@ -1,9 +1,9 @@
 """A cache of values that were computed from graphs.
 
-Values are stored per *anchor*, one of the objects they were computed from, which is referenced
-weakly: they are freed with it. A value is reused only while all tensors it was computed from are
-the same objects with the same version counters, and, on the CPU, with the same contents, because
-NumPy can write to their memory without changing the version.
+Values are stored per *anchor*, one of the objects they were computed from, and freed with it. A
+value is reused only while all tensors it was computed from are the same objects with the same
+version counters, and, on the CPU, with the same contents, because NumPy can write to their memory
+without changing the version. Neither the anchor nor the tensors are kept alive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypedDict, Ty
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
+from torch.utils.weak import TensorWeakRef, WeakIdKeyDictionary
 
 from mgnni.graph.edges import Adjacency, components, is_sparse
 from mgnni.graph.propagation import Propagation
@@ -30,45 +30,41 @@ P = ParamSpec("P")
 class _Snapshot:
     """The state of a tensor when a value was computed from it."""
 
-    def __init__(self, tensor: Tensor, anchor: object) -> None:
-        # Held, so that no other tensor can take its identity; the anchor is held weakly elsewhere.
-        self.tensor = None if tensor is anchor else tensor
+    def __init__(self, tensor: Tensor) -> None:
+        self.storage_owner = TensorWeakRef(_base(tensor))
         parts = components(tensor)
         self.states = tuple(map(_state, parts))
         # The values of a sparse tensor may share memory with a tensor whose version counter they
         # do not share, so their contents are compared on all devices.
-        on_cpu = tensor.device.type == "cpu"
-        copied = on_cpu or is_sparse(tensor)
+        copied = tensor.device.type == "cpu" or is_sparse(tensor)
         self.copies = tuple(part.detach().clone() for part in parts) if copied else ()
 
+    @property
+    def expired(self) -> bool:
+        """Whether the tensor was freed."""
+        return self.storage_owner() is None
+
     def matches(self, tensor: Tensor) -> bool:
-        """Whether ``tensor`` is the same and unchanged."""
+        """Whether ``tensor`` is the same object, or the same view of one, and unchanged."""
         parts = components(tensor)
         return (
-            (self.tensor is None or _is_same(self.tensor, tensor))
+            self.storage_owner() is _base(tensor)
             and self.states == tuple(map(_state, parts))
             and all(map(torch.equal, self.copies, parts))
         )
+
+
+def _base(tensor: Tensor) -> Tensor:
+    """Return the tensor of which a tensor is a view, or the tensor itself."""
+    return tensor if tensor._base is None else tensor._base
 
 
 def _state(tensor: Tensor) -> tuple[object, ...]:
     """Return what changes when PyTorch writes to a tensor or replaces its data."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # has no memory of its own
     address = None if wrapped else tensor.data_ptr()
-    return tensor._version, address, tensor.device, *_layout(tensor)
-
-
-def _is_same(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are one object, or the same view of one object."""
-    if a is b:
-        return True
-    if a._base is None or a._base is not b._base:
-        return False
-    return _layout(a) == _layout(b)
-
-
-def _layout(tensor: Tensor) -> tuple[object, ...]:
-    return tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride()
+    layout = tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride()
+    return tensor._version, address, tensor.device, *layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +72,10 @@ class _Entry(Generic[T]):
     snapshots: tuple[_Snapshot | None, ...]
     options: Hashable
     value: T
+
+    @property
+    def expired(self) -> bool:
+        return any(snapshot is not None and snapshot.expired for snapshot in self.snapshots)
 
     def matches(self, tensors: Sequence[Tensor | None], options: Hashable) -> bool:
         if self.options != options or len(self.snapshots) != len(tensors):
@@ -126,8 +126,9 @@ class Memo(Generic[T]):
             for entry in entries:
                 if entry.matches(tensors, options):
                     return entry.value
-            snapshots = tuple(None if t is None else _Snapshot(t, anchor) for t in tensors)
+            snapshots = tuple(None if t is None else _Snapshot(t) for t in tensors)
             value = compute()
+            entries[:] = [entry for entry in entries if not entry.expired]
             entries[:] = [*entries, _Entry(snapshots, options, value)][-self.size :]
             return value
 

@@ -42,7 +42,12 @@ class _PerHead(torch.autograd.Function):
 
     @classmethod
     def vmap(
-        cls, info: Any, in_dims: tuple[int | None, ...], left: Tensor, right: Tensor, pattern: Any
+        cls,
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        left: Tensor,
+        right: Tensor,
+        pattern: Pattern,
     ) -> tuple[Tensor, int]:
         """Merge the dimension of ``vmap`` with that of the heads."""
         size = info.batch_size

@@ -17,8 +17,7 @@ from mgnni.layers.reservoir import Reservoir
 from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveStats
 
-# One cache per operator, so that states are freed with the operator as well as with the features.
-_caches: Memo[Memo[tuple[Tensor, SolveLog, list[Tensor]]]] = Memo()
+_states: Memo[tuple[Tensor, SolveLog, list[Tensor]]] = Memo()
 
 
 class FDGNN(EncoderModel):
@@ -129,8 +128,8 @@ class FDGNN(EncoderModel):
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the states of the last layer."""
         weights = list(self.layers.buffers())
-        states, self._log, used = _caches.get(propagation, Memo).get(
-            x, lambda: self._solve(x, propagation), (x, *weights), self._options
+        states, self._log, used = _states.get(
+            propagation, lambda: self._solve(x, propagation), (x, *weights), self._options
         )
         # Changes through .data have no version; the cache compares values on the CPU only.
         if x.device.type != "cpu" and not torch.cuda.is_current_stream_capturing():
