@@ -139,7 +139,13 @@ class GraphModule(nn.Module):
                 )
             dtype = x.dtype if x.dtype is torch.float64 else torch.float32
             propagation = cached_propagation(
-                edge_index, x.size(0), edge_weight, batch=batch, dtype=dtype, **self.graph_options
+                edge_index,
+                x.size(0),
+                edge_weight,
+                batch=batch,
+                batch_size=None if batch is None else batch_size,
+                dtype=dtype,
+                **self.graph_options,
             )
         if batch_size is not None and check_int("batch_size", batch_size, least=0) < (
             propagation.num_graphs
