@@ -6,7 +6,7 @@ import torch
 from mgnni import Propagation
 from mgnni.solve.equation import Equations
 from mgnni.solve.iterate import Method, State, System, divide, iterate
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from mgnni.solve.weights import Weights
 from problems import chain, generator, propagation, weight
 
@@ -64,7 +64,7 @@ def test_the_residual_of_the_whole_graph_decides(name, device):
         bias[node] = 1.0
         equation = Equations(operator, (1,), 0.99, Weights(w.unsqueeze(0)), bias.unsqueeze(0))
         for tol in (1e-2, 1e-6, 1e-10):
-            z, _, exhausted = iterate(equation, SOLVERS[name].method, tol, 5000)
+            z, _, exhausted = iterate(equation, METHODS[name].method, tol, 5000)
             residual = 0.99 * dense @ z @ w + bias - z
             assert not exhausted
             assert residual.norm() <= tol * max(bias.norm(), z.norm()) * (1 + 1e-3)

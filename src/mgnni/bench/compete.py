@@ -17,7 +17,7 @@ from mgnni.bench.row import (
     verdict,
 )
 from mgnni.bench.settings import Settings
-from mgnni.bench.textbook import AUTHORS
+from mgnni.solve.textbook import AUTHORS
 from mgnni.errors import ConvergenceError
 from mgnni.train.versions import device_name
 

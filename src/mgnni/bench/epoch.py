@@ -18,7 +18,7 @@ from mgnni.bench.problems import node_problem, trained_factor
 from mgnni.bench.row import CLAIM, Errors, Row
 from mgnni.bench.settings import Settings
 from mgnni.bench.study import Study
-from mgnni.bench.textbook import Stopping
+from mgnni.solve.textbook import Stopping
 from mgnni.bench.trainer import Trainer, outcome
 from mgnni.train.presets import preset_for
 

@@ -7,8 +7,8 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
-from mgnni.layers.contraction import contraction
+from mgnni.solve.result import SolveLog
+from mgnni.implicit.contraction import contraction
 from mgnni.models.mgnni import MGNNI
 
 

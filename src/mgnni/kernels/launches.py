@@ -54,10 +54,19 @@ def has_eigenpairs(weight: Tensor) -> bool:
     )
 
 
-def new_basis(weight: Tensor) -> Tensor:
-    """Room for :func:`eigenpairs` to start from where it ended the last time."""
+def basis_for(weight: Tensor, before: Tensor | None = None) -> Tensor:
+    """Returns memory for the initial vectors of :func:`eigenpairs`.
+
+    Args:
+        weight (Tensor): The matrices, shape ``(matrices, channels, channels)``.
+        before (Tensor, optional): Memory of an earlier call, returned if it is of the same size.
+    """
     count, h, _ = weight.shape
-    return weight.new_zeros(count, h * h + 1, dtype=torch.float64)
+    shape = (count, h * h + 1)
+    if before is not None and (before.shape, before.device) == (shape, weight.device):
+        return before
+    with torch.inference_mode(False):
+        return weight.new_zeros(shape, dtype=torch.float64)
 
 
 def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -65,7 +74,7 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
 
     Args:
         weight: the matrices.
-        basis: from :func:`new_basis`, for matrices that change little from call to call.
+        basis: from :func:`basis_for`, for matrices that change little from call to call.
 
     Shapes:
         - **weight:** ``(matrices, channels, channels)``, float32
@@ -86,7 +95,7 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
         weight.contiguous(),
         vectors,
         values,
-        new_basis(weight) if basis is None else basis,
+        basis_for(weight, basis),
         values.new_empty(count, 2, even, even),
         h,
         wide,
@@ -219,7 +228,7 @@ def certificates(
     num_graphs: int,
     weight: Tensor | None,  # of the rows in a norm that is not Frobenius', float64
     largest: bool,  # whether that norm is the largest row, or else a sum
-    turned: Tensor | None,  # from that norm to Frobenius', one a graph
+    to_frobenius: Tensor | None,  # factor from that norm to the Frobenius norm, per graph
     steps: Tensor,
     factors: Tensor,
 ) -> Tensor:
@@ -259,7 +268,7 @@ def certificates(
         values,
         steps,
         factors,
-        null if turned is None else turned,
+        null if to_frobenius is None else to_frobenius,
         needed,
         numbers,
         equations,

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_options
-from mgnni.implicit.fixed_point import implicit_fixed_point
-from mgnni.implicit.log import SolveLog
+from mgnni.implicit.nonlinear import implicit_fixed_point
+from mgnni.solve.result import SolveLog
 from mgnni.solve.fixed_point import SOLVERS
 
 
@@ -53,7 +53,7 @@ class SteadyState(nn.Module):
             propagation: tells which node is in which graph.
             log: that of several equations of one pass; by default one of its own.
             proven: ``contraction`` and ``norm``, see
-                :func:`~mgnni.implicit.fixed_point.implicit_fixed_point`.
+                :func:`~mgnni.implicit.nonlinear.implicit_fixed_point`.
         """
         self.log = SolveLog() if log is None else log
         with torch.autocast(z0.device.type, enabled=False):  # a certificate needs full precision

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mgnni.graph.pattern import Pattern
-from mgnni.implicit.batched import folded
+from mgnni.implicit.vmap import folded
 
 
 def weighted_sum(weight: Tensor, x: Tensor, pattern: Pattern) -> Tensor:

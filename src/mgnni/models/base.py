@@ -13,7 +13,7 @@ from mgnni.graph.build import FLOWS
 from mgnni.graph.cache import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.layers.heads import pool
 from mgnni.layers.readout import Readout
 from mgnni.models.check import (

@@ -12,7 +12,7 @@ from torch_geometric.utils import scatter
 from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_gamma
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.layers.attention_gn import AttentionGN
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.steady_state import SteadyState

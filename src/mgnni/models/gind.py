@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.incidence import incidence
 from mgnni.layers.steady_state import SteadyState

@@ -11,7 +11,7 @@ from mgnni.errors import ArgumentError
 from mgnni.graph.perron import perron_bound
 from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.l1_ball import project_l1_ball_rows
 from mgnni.layers.steady_state import SteadyState
@@ -33,7 +33,7 @@ class ImplicitGraph(nn.Module):
         out_channels: width of the equilibrium.
         kappa: :math:`\kappa \in [0, 1)`.
         solver, tol, max_iter: see
-            :func:`~mgnni.implicit.fixed_point.implicit_fixed_point`.
+            :func:`~mgnni.implicit.nonlinear.implicit_fixed_point`.
     """
 
     def __init__(

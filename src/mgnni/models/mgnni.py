@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
 from mgnni.layers.heads import HEADS, GraphHead, LinearHead, ResidualHead

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.layers.well_posed import MonotoneWeight, OrthogonalWeight

@@ -10,7 +10,7 @@ from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.degrees import largest_degrees, row_sums
 from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
