@@ -15,9 +15,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from mgnni.graph.derived import derived
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.equation import Equations, one_if_shared, power
 from mgnni.solve.products import biased_product
+
+LONG_ROW = 128  # entries past which the terms of a row are not taken to round independently
+POWER_STEPS = 20  # of the bound on a norm
 
 
 class Graphs(Protocol):
@@ -133,16 +137,49 @@ class Measurement:
         return replace(self, **{name: getattr(self, name) * factor for name in names})
 
 
-def rounding_factors(equations: Equations) -> list[float]:
-    """Rounding error of evaluating a residual, in units in the last place of the state norm.
+@derived
+def summation_gain(operator: Propagation) -> float:
+    r"""Bounds the rounding of :math:`P z` in units in the last place, relative to :math:`\|z\|`.
 
     A sum of k terms loses about sqrt(k) units, except with negligible probability (Higham and
-    Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019).
+    Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019). That assumes
+    independent rounding errors. Sums of many equal terms, as at a hub with equal neighbors, lose
+    up to k units, so long rows are bounded by their length.
+
+    With :math:`M = \operatorname{diag}(c)\,|P|` for the units :math:`c` of each row, the gain is a
+    bound on the norm of :math:`M`; in the Frobenius norm, Collatz and Wielandt's bound on
+    :math:`\|M^{\top} M\|_2`.
     """
+    if operator.longest_row <= LONG_ROW:
+        return operator.norm_bound * float(operator.longest_row) ** 0.5
+    length = operator.pattern.lengths.double().to(operator.device)
+    units = torch.where(length > LONG_ROW, length, length.sqrt())
+    values = operator.values.detach().abs().double()
+    transposed, order = operator.pattern.transposed
+    forth = operator.pattern.matrix(values)
+    back = transposed.matrix(values[order])
+    weight = operator.norm.weight
+    if operator.norm.kind == "max" and weight is not None:
+        return float((units * (forth @ weight) / weight).max())
+    if operator.norm.kind == "sum" and weight is not None:
+        return float(((back @ (units * weight)) / weight).max())
+    vector = torch.ones_like(units)
+    best = torch.inf
+    for _ in range(POWER_STEPS):
+        image = back @ (units.square() * (forth @ vector))
+        best = min(best, float((image / vector).max()) ** 0.5)
+        vector = (vector + image / image.max()) / 2  # stays positive
+    return best
+
+
+def rounding_factors(equations: Equations) -> list[float]:
+    """Rounding error of evaluating a residual, in units in the last place of the state norm."""
     operator, factors = equations.operator, []
     for scale, norm in zip(equations.scales, equations.weights.frobenius, strict=True):
-        terms = scale * operator.longest_row**0.5 + equations.channels**0.5 + 4
-        factors.append(equations.gamma * norm * power(operator.norm_bound, scale) * terms)
+        before = power(operator.norm_bound, scale - 1)
+        sums = scale * before * summation_gain(operator)
+        products = before * operator.norm_bound * (equations.channels**0.5 + 4)
+        factors.append(equations.gamma * norm * (sums + products))
     return factors
 
 
