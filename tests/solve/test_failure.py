@@ -23,7 +23,7 @@ from problems import chain, dense_solution, generator, propagation, weight
 
 SEEDS = range(100)
 # Closed forms take no iterations; nor do wide weights, as long as they are narrow.
-LIMITED = [name for name in METHODS if name not in ("spectral", "wide")]
+LIMITED = [name for name in METHODS if name not in ("spectral", "wide", "dense")]
 
 
 def slow(seed: int, device: torch.device, dtype: torch.dtype = torch.float64):
