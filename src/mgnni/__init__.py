@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.graph.propagation import Propagation as Propagation
     from mgnni.implicit.nonlinear import implicit_fixed_point as implicit_fixed_point
-    from mgnni.solve.result import SolveLog as SolveLog
     from mgnni.implicit.solve import solve_equilibria as solve_equilibria
     from mgnni.implicit.solve import solve_equilibrium as solve_equilibrium
     from mgnni.layers.equilibrium import MultiscaleEquilibrium as MultiscaleEquilibrium
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from mgnni.models.mgnni import MGNNI as MGNNI
     from mgnni.models.mignn import MIGNN as MIGNN
     from mgnni.models.sse import SSE as SSE
+    from mgnni.solve.result import SolveLog as SolveLog
     from mgnni.solve.result import SolveResult as SolveResult
     from mgnni.solve.result import SolveStats as SolveStats
     from mgnni.solve.result import Status as Status

@@ -11,21 +11,21 @@ import torch
 from torch import Tensor
 
 from mgnni.bench import deq
-from mgnni.solve import textbook
 from mgnni.bench.compete import RIVAL, Entrant, absent, as_authors, fastest, no_larger, reached
 from mgnni.bench.layer import Solve
 from mgnni.bench.measure import errors, replayed
 from mgnni.bench.problems import trained_factor
 from mgnni.bench.row import Errors
 from mgnni.bench.settings import Settings
-from mgnni.solve.textbook import Stopping
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.linear import equilibria
-from mgnni.implicit.contraction import contraction
-from mgnni.solve.equation import Equations
 from mgnni.implicit.cache import Cache
+from mgnni.implicit.contraction import contraction
+from mgnni.implicit.linear import equilibria
+from mgnni.solve import textbook
 from mgnni.solve.device_sweep import DeviceSweep
+from mgnni.solve.equation import Equations
 from mgnni.solve.result import Options
+from mgnni.solve.textbook import Stopping
 from mgnni.solve.weights import Weights
 
 TARGET = Errors(1e-6, 1e-5)

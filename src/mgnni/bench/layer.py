@@ -7,9 +7,9 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from mgnni.graph.propagation import Propagation
-from mgnni.solve.result import SolveLog
 from mgnni.implicit.contraction import contraction
 from mgnni.models.mgnni import MGNNI
+from mgnni.solve.result import SolveLog
 
 
 class Solve(Protocol):

@@ -184,7 +184,9 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     grad_values = grad_weight = None
     if wants_weight:
         if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
-            parts = [request.propagation.apply(*pair) for pair in zip(z, request.scales, strict=True)]
+            parts = [
+                request.propagation.apply(*pair) for pair in zip(z, request.scales, strict=True)
+            ]
             hop = torch.stack(parts)
         grad_weight = request.gamma * tall_product(hop, u)
     if wants_values:
@@ -225,14 +227,14 @@ def equilibria(
     cache: Cache | None = None,
     gram: bool = False,
 ) -> tuple[Tensor, SolveLog]:
-    """Solves the equations of all scales together, differentiably.
+    r"""Solves the equations of all scales together, differentiably.
 
     Args:
         propagation (Propagation): The operator.
         weight (Tensor): One weight per scale.
         bias (Tensor): The bias, shared by all scales.
         scales (tuple[int, ...]): The scales.
-        gamma (float): The factor :math:`\\gamma`.
+        gamma (float): The factor :math:`\gamma`.
         options (Options, optional): How to solve.
         memory (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"fast"`)
         on_failure (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"raise"`)

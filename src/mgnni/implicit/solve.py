@@ -63,8 +63,8 @@ def solve_equilibrium(
     check_scale(scale)
     if weight.dim() != 2:
         raise ArgumentError(
-            f"'weight' must be a square matrix (got shape {tuple(weight.shape)}); for one weight per "
-            "scale use solve_equilibria"
+            f"'weight' must be a square matrix (got shape {tuple(weight.shape)}); for one weight "
+            "per scale use solve_equilibria"
         )
     (result,) = solve_equilibria(
         propagation,
@@ -104,7 +104,12 @@ def solve_equilibria(
         weight (Tensor): One weight per scale.
         bias (Tensor): The common bias.
         scales (Sequence[int], optional): The scales. (default: :obj:`(1, 2)`)
-        gamma (float, optional): See :func:`solve_equilibrium`, as for all other arguments.
+        gamma (float, optional): See :func:`solve_equilibrium`. (default: :obj:`0.8`)
+        solver (str, optional): See :func:`solve_equilibrium`. (default: :obj:`"auto"`)
+        tol (float, optional): See :func:`solve_equilibrium`. (default: :obj:`1e-6`)
+        max_iter (int, optional): See :func:`solve_equilibrium`. (default: :obj:`None`)
+        memory (str, optional): See :func:`solve_equilibrium`. (default: :obj:`"fast"`)
+        on_failure (str, optional): See :func:`solve_equilibrium`. (default: :obj:`"raise"`)
 
     Returns:
         One result per scale.

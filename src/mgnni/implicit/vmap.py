@@ -34,7 +34,7 @@ def batched_level(x: Tensor) -> int | None:
         one, two = (torch._remove_batch_dim(x, level, size, 0).size(0) for size in (1, 2))
         if one == two:
             return level
-    raise RuntimeError(f"vectorised Jacobians are nested more than {DEEPEST} deep; use fewer levels")
+    raise RuntimeError(f"Jacobians are nested more than {DEEPEST} deep; use fewer levels")
 
 
 def unbatch(x: Tensor, level: int) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import check_choice
+from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
 from mgnni.implicit.check import check_gamma, check_options, check_propagation, check_scales
@@ -18,8 +18,10 @@ from mgnni.solve.result import Options, SolveLog
 
 
 class MultiscaleEquilibrium(nn.Module):
-    r"""The equilibria of a graph at several scales, from the `"MGNNI: Multiscale Graph Neural
-    Networks with Implicit Layers" <https://arxiv.org/abs/2210.08353>`_ paper.
+    r"""The equilibria of a graph at several scales.
+
+    From the `"MGNNI: Multiscale Graph Neural Networks with Implicit Layers"
+    <https://arxiv.org/abs/2210.08353>`_ paper:
 
     .. math::  Z_m = \gamma\, P^m Z_m\, g(F_m) + B, \qquad
                g(F) = F^{\top} F / (\|F^{\top} F\|_F + \epsilon)
@@ -89,6 +91,12 @@ class MultiscaleEquilibrium(nn.Module):
             propagation (Propagation): The operator of the graph.
         """
         check_propagation(propagation)
+        if self.factor.dtype is torch.float64 and propagation.dtype is not torch.float64:
+            raise ArgumentError(
+                "'propagation' must be float64 like the layer (got "
+                f"{propagation.dtype}); build it from float64 edge weights or with "
+                "dtype=torch.float64, or use layer.float()"
+            )
         cache = self._cache if self.memory == "fast" else None
         with torch.autocast(bias.device.type, enabled=False):  # certificates need full precision
             factor = self.factor.to(propagation.dtype)

@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.linear import equilibria
-from mgnni.solve.result import SolveLog
 from mgnni.implicit.contraction import contraction
+from mgnni.implicit.linear import equilibria
 from mgnni.layers.eigenbasis import leading_eigenbasis, published_eigenbasis
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.heads import HEADS, LinearHead, ResidualHead
 from mgnni.layers.inputs import MLP
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width
+from mgnni.solve.result import SolveLog
 
 VARIANTS = ("iterative", "closed", "truncated", "published")
 

@@ -11,12 +11,12 @@ from mgnni.errors import ArgumentError
 from mgnni.graph.perron import perron_bound
 from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.solve.result import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.l1_ball import project_l1_ball_rows
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width, check_widths
+from mgnni.solve.result import SolveLog
 
 ROUNDING = 1e-6  # relative; of a weight in float32
 

@@ -8,6 +8,7 @@ the nodes and channels of a graph are coupled, and the graphs of a batch are not
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
@@ -106,7 +107,7 @@ def constant(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.devic
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Residuals of a stack at given states; norms have shape ``(equations, graphs)``, on the CPU."""
+    """Residuals at given states; norms have shape ``(equations, graphs)``, on the CPU."""
 
     residual: Tensor  # T(Z) - Z, shape: (equations, nodes, channels)
     hop: Tensor  # P^m Z; the gradient of the weight needs it too
@@ -151,7 +152,7 @@ def summation_gain(operator: Propagation) -> float:
     :math:`\|M^{\top} M\|_2`.
     """
     if operator.longest_row <= LONG_ROW:
-        return operator.norm_bound * float(operator.longest_row) ** 0.5
+        return operator.norm_bound * math.sqrt(operator.longest_row)
     length = operator.pattern.lengths.double().to(operator.device)
     units = torch.where(length > LONG_ROW, length, length.sqrt())
     values = operator.values.detach().abs().double()

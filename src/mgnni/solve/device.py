@@ -89,9 +89,7 @@ def _certificate_constants(
 
 
 @lru_cache(maxsize=64)
-def _monomials(
-    scales: tuple[int, ...], wide: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
+def _monomials(scales: tuple[int, ...], wide: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Coefficients and degrees of the expansions that are the powers :math:`P^m` themselves."""
     scale = torch.tensor(scales).repeat_interleave(wide)
     coefficient = (torch.arange(max(scales) + 1).unsqueeze(1) == scale).float()

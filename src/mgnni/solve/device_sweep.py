@@ -39,10 +39,10 @@ class DeviceExpansion:
     Args:
         equations (Equations): The equations.
         tol (float): Residual that the truncation may leave.
-        basis (Tensor, optional): Eigenvectors of similar weights to start from; overwritten.
+        basis (Tensor): Eigenvectors of similar weights to start from; overwritten.
     """
 
-    def __init__(self, equations: Equations, tol: float, basis: Tensor | None) -> None:
+    def __init__(self, equations: Equations, tol: float, basis: Tensor) -> None:
         self.equations, self.tol, self.basis = equations, tol, basis
 
     @cached_property
@@ -107,10 +107,10 @@ class DeviceSweep(DevicePlan):
             before = previous.expansion.basis if isinstance(previous, DeviceSweep) else None
             basis = launches.basis_for(equations.weights.tensor, before)
             expansion = DeviceExpansion(equations, SHARE * options.tol, basis)
-        self.expansion = expansion
+        self.expansion: DeviceExpansion = expansion
 
     @cached_property
-    def synchronises(self) -> bool:  # type: ignore[override]
+    def synchronises(self) -> bool:
         """Whether degrees or eigenpairs are read by the host."""
         widest = launches.widest(self.equations.weights.tensor.device)
         return not (fits_one_launch(self.equations) and self.equations.channels <= widest)

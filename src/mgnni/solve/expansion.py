@@ -143,9 +143,9 @@ def resolvent(mu: Tensor, scale: int) -> tuple[Tensor, Tensor]:
 
 
 def _chebyshev_degree(front: Tensor, rho: Tensor, tol: float) -> Tensor:
-    """Degree after which the remaining coefficients sum to at most ``tol / 2``.
+    r"""Degree after which the remaining coefficients sum to at most ``tol / 2``.
 
-    On :math:`[-1, 1]`, :math:`|T_k| \\le 1`, so the error is at most that sum, and the residual at
+    On :math:`[-1, 1]`, :math:`|T_k| \le 1`, so the error is at most that sum, and the residual at
     most twice as much.
     """
     slowest = rho.abs().amax(-1).clamp(max=1 - 1e-12)
@@ -179,7 +179,8 @@ def chebyshev(equations: Equations, tol: float, max_iter: int) -> Expansion:
         where = (scales == scale).nonzero().squeeze(1)
         some = mu[where]
         front, rho = (
-            part.view(*some.shape, scale) for part in resolvent(some.flatten() * bound**scale, scale)
+            part.view(*some.shape, scale)
+            for part in resolvent(some.flatten() * bound**scale, scale)
         )
         degree = _chebyshev_degree(front, rho, tol).nan_to_num(posinf=max_iter + 1.0)
         truncated |= bool((degree > max_iter).any())

@@ -191,14 +191,14 @@ class FixedPoint:
                 running.double(),
             ]
         )
-        *numbers, unfinished = numbers.cpu().view(len(numbers), self.runs, -1).unbind()
+        per_run = numbers.cpu().view(len(numbers), self.runs, -1)
         return z, Records(
-            torch.stack(numbers),
+            per_run[:5],
             scales=(1,) * self.runs,
             norm=self.norm.kind,
             tol=self.tol,
             solver=self.solver,
-            exhausted=tuple(unfinished.any(-1).tolist()),
+            exhausted=tuple(per_run[5].bool().any(-1).tolist()),
         )
 
     def _error_bound(self, z: Tensor, image: Tensor, size: Tensor) -> Tensor:

@@ -173,7 +173,7 @@ class RefinedPlan(Plan):
 def subnormal_floor(z: Tensor) -> float:
     """Residuals up to this size consist of subnormal numbers only."""
     info = torch.finfo(z.dtype)
-    return 4 * info.smallest_normal * info.eps * float(z[0].numel()) ** 0.5
+    return 4 * info.smallest_normal * info.eps * math.sqrt(z[0].numel())
 
 
 def sufficient_iterations(equations: Equations, tol: float) -> int:

@@ -223,7 +223,6 @@ class Options:
     warm_start: bool = False
 
 
-
 @dataclass
 class SolveLog:
     """How the equations of one pass were solved, with one record per scale.

@@ -14,6 +14,7 @@ from mgnni.kernels.launches import CLOSE, eigenpairs, has_eigenpairs, padded, wi
 from mgnni.solve.products import product
 
 WIDE = 512  # channels past which an eigendecomposition of W costs more than it saves
+HUGE = 1e150  # entries past which a weight is treated as infinite
 FEW = 4  # stack size up to which a CUDA device decomposes the weights itself
 BLOCK = 32  # start vectors of the search for outliers; twice as many span the search space
 KEPT = 24  # outliers kept; the other Ritz values tell how large the remaining eigenvalues are
@@ -155,13 +156,14 @@ def check_finite_weight(weight: Tensor) -> None:
 
 
 def _decomposed(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """Rising eigenvalues and eigenvectors in float64; nan for a weight that is not finite."""
+    """Rising eigenvalues and eigenvectors in float64; nan for a weight that is huge or nan."""
     weight = tensor.double()
     if weight.device.type == "cuda" and len(weight) > FEW:
         weight = weight.cpu()  # CUDA decomposes the small matrices of a stack one by one
-    finite = weight.isfinite().flatten(1).all(1).view(-1, 1, 1)  # LAPACK raises on nan
-    values, vectors = torch.linalg.eigh(torch.where(finite, (weight + weight.mT) / 2, 0.0))
-    return torch.where(finite.squeeze(-1), values, torch.nan), vectors
+    # LAPACK raises on nan and on numbers whose squares overflow.
+    usable = (weight.abs() < HUGE).flatten(1).all(1).view(-1, 1, 1)
+    values, vectors = torch.linalg.eigh(torch.where(usable, (weight + weight.mT) / 2, 0.0))
+    return torch.where(usable.squeeze(-1), values, torch.nan), vectors
 
 
 def find_outliers(weight: Tensor) -> Outliers:
