@@ -12,7 +12,7 @@ from mgnni.bench.compete import RIVAL
 from mgnni.bench.equation import TARGET, Equation, ours
 from mgnni.bench.measure import errors
 from mgnni.bench.row import MISSED
-from mgnni.bench.textbook import AUTHORS
+from mgnni.solve.textbook import AUTHORS
 
 
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])

@@ -14,7 +14,7 @@ from mgnni.bench.problems import node_problem, ppi_problem, small_problem, train
 from mgnni.bench.row import CLAIM, MISSED, Errors
 from mgnni.bench.settings import Settings
 from mgnni.bench.study import Study
-from mgnni.bench.textbook import equilibria
+from mgnni.solve.textbook import equilibria
 from mgnni.bench.trainer import outcome
 from mgnni.train.config import changed
 from mgnni.train.learner import row_losses

@@ -12,7 +12,7 @@ from bench.cases import GAMMA, dense, equation
 from mgnni.bench import textbook
 from mgnni.bench.measure import distance, errors
 from mgnni.bench.row import Errors
-from mgnni.bench.textbook import AUTHORS, Stopping, picard
+from mgnni.solve.textbook import AUTHORS, Stopping, picard
 
 
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])

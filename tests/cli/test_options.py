@@ -24,7 +24,7 @@ from mgnni.implicit.linear import MEMORY
 from mgnni.layers.fusion import FUSIONS
 from mgnni.layers.heads import HEADS
 from mgnni.layers.inputs import INPUT_MAPS
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.device import DEVICES
 from mgnni.train.presets import PRESETS
@@ -42,7 +42,7 @@ def test_the_choices_shown_are_those_there_are() -> None:
         **{"schedule": SCHEDULES, "stopping": STOPPING, "precision": PRECISIONS},
         **{"input_map": INPUT_MAPS, "fusion": FUSIONS, "head": HEADS, "memory": MEMORY},
         **{"normalization": (*NORMALIZATIONS, "auto"), "flow": FLOWS},
-        "solver": (*SOLVERS, "auto"),
+        "solver": (*METHODS, "auto"),
     }
     assert {name: set(values) for name, values in CHOICES.items()} == {
         name: set(values) for name, values in known.items()

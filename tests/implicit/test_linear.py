@@ -20,9 +20,9 @@ from implicit.cases import (
 )
 from mgnni import Propagation
 from mgnni.implicit.linear import equilibria
-from mgnni.implicit.log import SolveLog
-from mgnni.layers.contraction import contraction
-from mgnni.solve.solve import Options
+from mgnni.solve.result import SolveLog
+from mgnni.implicit.contraction import contraction
+from mgnni.solve.result import Options
 from problems import chain, lopsided_edges
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.solve.planned import Pending
 from mgnni.solve.result import SolveStats, Status
 from mgnni.train.certificates import Certificate, Certificates

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from mgnni.bench import deq, explicit, textbook
+from mgnni.bench import deq, explicit
 from mgnni.bench.compete import RIVAL, Entrant, absent, as_authors, fastest, reached, settle
 from mgnni.bench.layer import Solve, solved_by
 from mgnni.bench.measure import errors
@@ -18,8 +18,9 @@ from mgnni.bench.problems import node_problem, trained_factor
 from mgnni.bench.row import CLAIM, Errors, Row
 from mgnni.bench.settings import Settings
 from mgnni.bench.study import Study
-from mgnni.bench.textbook import Stopping
 from mgnni.bench.trainer import Trainer, outcome
+from mgnni.solve import textbook
+from mgnni.solve.textbook import Stopping
 from mgnni.train.presets import preset_for
 
 LARGEST = 0.93  # eigenvalue of g(F), as training leaves it

@@ -10,20 +10,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.bench import deq, textbook
+from mgnni.bench import deq
 from mgnni.bench.compete import RIVAL, Entrant, absent, as_authors, fastest, no_larger, reached
 from mgnni.bench.layer import Solve
 from mgnni.bench.measure import errors, replayed
 from mgnni.bench.problems import trained_factor
 from mgnni.bench.row import Errors
 from mgnni.bench.settings import Settings
-from mgnni.bench.textbook import Stopping
 from mgnni.graph.propagation import Propagation
+from mgnni.implicit.cache import Cache
+from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
-from mgnni.layers.contraction import contraction
+from mgnni.solve import textbook
+from mgnni.solve.device_sweep import DeviceSweep
 from mgnni.solve.equation import Equations
-from mgnni.solve.known import Known, KnownBases
-from mgnni.solve.solve import Options, looks, plan_for
+from mgnni.solve.result import Options
+from mgnni.solve.textbook import Stopping
 from mgnni.solve.weights import Weights
 
 TARGET = Errors(1e-6, 1e-5)
@@ -42,14 +44,13 @@ def ours(
     solver: str = "auto",
     tol: float = 1e-6,
     memory: str = "fast",
-    bases: KnownBases | None = None,
+    cache: Cache | None = None,
 ) -> Tensor:
-    """Solve as the library's layer does, which knows that its weights are normed.
+    """Solves as the library's layer does.
 
-    With ``bases`` it also knows the last eigenvectors, as a layer in training does; not the last
-    solution, which would be the answer.
+    With a ``cache`` it also starts from the last eigenvectors, as a layer in training does.
     """
-    options, known = Options(solver, tol), None if bases is None else Known(bases=bases)
+    options = Options(solver, tol)
     z, _ = equilibria(
         propagation,
         weight,
@@ -58,8 +59,8 @@ def ours(
         gamma,
         options=options,
         memory=memory,
-        known=known,
-        normed=True,
+        cache=cache,
+        gram=True,
     )
     return z
 
@@ -167,23 +168,21 @@ class Equation:
 
         Where it can be, it is a CUDA graph.
         """
-        bases = KnownBases()
-        stack = self.bias.expand(len(self.scales), *self.bias.shape)
-        weights = Weights(self.weight, normed=True)
-        equations = Equations(self.propagation, self.scales, self.gamma, weights, stack)
-        before, plan = None, plan_for(equations, "auto")
-        looked = looks(plan, equations)
-        if not looked:
-            Weights(self._moved_weight(), True, bases.of(self.weight)).planned_pairs  # noqa: B018
-            before = bases.of(self.weight).clone()
+        cache = Cache()
+        weights = Weights(self._moved_weight(), gram=True)
+        equations = Equations(self.propagation, self.scales, self.gamma, weights)
+        plan = cache.prepare(equations, Options())
+        solve: Callable[..., Tensor] = ours
+        if isinstance(plan, DeviceSweep) and not plan.synchronises:
+            plan.expansion.eigenpairs  # noqa: B018 (leaves the eigenvectors in the basis)
+            basis, before = plan.expansion.basis, plan.expansion.basis.clone()
 
-        def solve(*given: Any, **options: Any) -> Tensor:
-            if before is not None:
-                bases.of(self.weight).copy_(before)
-            return ours(*given, bases=bases, **options)
+            def solve(*given: Any, **options: Any) -> Tensor:
+                basis.copy_(before)
+                return ours(*given, cache=cache, **options)
 
         entrant = self.reached("mgnni", lambda tol: partial(solve, tol=tol), target, is_ours=True)
-        if entrant.run is None or looked:
+        if entrant.run is None or plan.synchronises:
             return entrant
         return replace(entrant, run=replayed(entrant.run))
 

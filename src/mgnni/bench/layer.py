@@ -7,9 +7,9 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
-from mgnni.layers.contraction import contraction
+from mgnni.implicit.contraction import contraction
 from mgnni.models.mgnni import MGNNI
+from mgnni.solve.result import SolveLog
 
 
 class Solve(Protocol):

@@ -13,7 +13,7 @@ from mgnni.bench.problems import QUICK, SHAPES, web_graph
 from mgnni.bench.row import Row
 from mgnni.bench.settings import Settings
 from mgnni.graph.propagation import Propagation
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 
 WEIGHTS = {"initial": None, "0.93": 0.93, "0.99": 0.99}  # largest eigenvalue of g(F)
 # Which weights with which scales: three scales show what a sweep in common saves.
@@ -56,6 +56,6 @@ def _entrants(equation: Equation, settings: Settings) -> Iterator[Entrant]:
     yield equation.by_us(target)
     if settings.device.type == "cuda" and not settings.quick:
         return  # which solver is best does not depend on the device, and they take their time
-    for name, solver in SOLVERS.items():
+    for name, solver in METHODS.items():
         if equation.propagation.symmetric or not solver.needs_symmetric_operator:
             yield equation.by_us(target, name)

@@ -1,12 +1,12 @@
 r"""Fixed points of any map as differentiable functions of its parameters.
 
-With :math:`z = T(z, p)` and a cotangent :math:`g`, the implicit function theorem asks for
+With :math:`z = T(z, p)` and a cotangent :math:`g`, the implicit function theorem gives
 
 .. math::  u = \left(\frac{\partial T}{\partial z}\right)^{\top} u + g, \qquad
            \partial p = \left(\frac{\partial T}{\partial p}\right)^{\top} u.
 
-The adjoint equation is a fixed point too, of a map whose parameters are :math:`z`, :math:`g` and
-:math:`p`. It is solved with the same tolerance, and is differentiable in turn.
+The adjoint equation is a fixed point too, of a map with parameters :math:`z`, :math:`g` and
+:math:`p`. It is solved to the same tolerance, and is differentiable in turn.
 """
 
 from __future__ import annotations
@@ -23,35 +23,33 @@ from torch.func import vjp, vmap
 
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
 from mgnni.graph.normalize import NodeNorm
-from mgnni.implicit.batched import folded, for_each_cotangent
-from mgnni.implicit.check import check_options
-from mgnni.implicit.check_map import check_contraction, check_map, check_states
+from mgnni.implicit.check import check_contraction, check_map, check_options, check_states
 from mgnni.implicit.linear import ON_FAILURE
-from mgnni.implicit.log import SolveLog
+from mgnni.implicit.vmap import folded, for_each_cotangent
 from mgnni.solve.certify import graph_magnitude, spread
 from mgnni.solve.fixed_point import SOLVERS, FixedPoint, Map, StateNorm
-from mgnni.solve.result import SolveResult, SolveStats, Status
-from mgnni.solve.solve import full_precision
+from mgnni.solve.plan import full_precision
+from mgnni.solve.result import SolveLog, SolveResult, SolveStats, Status
 
 NORMS = ("frobenius", "max")
 
 
 @dataclass(eq=False)
 class _Request:
-    """One fixed point to find, apart from the tensors that autograd must see."""
+    """One fixed point to find, without the tensors that autograd tracks."""
 
-    at: Callable[..., Map]  # the map at given parameters; what they decide is computed there
+    at: Callable[..., Map]  # returns the map for given parameters
     problem: FixedPoint
     on_failure: str
     log: SolveLog
     order: int = 0  # 0 for the equation itself, 1 for its adjoint, 2 for the adjoint of that
 
     def adjoint(self) -> _Request:
-        """The request for the adjoint equation; second derivatives have a log of their own."""
+        """Returns the request for the adjoint equation; second derivatives are not logged."""
         at = self.at
 
         def adjoint_at(z: Tensor, grad: Tensor, *params: Tensor) -> Map:
-            pull = vjp(at(*params), z)[1]  # one evaluation is recorded, and used in every step
+            pull = vjp(at(*params), z)[1]  # recorded once, used in every step
             return lambda u: pull(u)[0] + grad
 
         problem = replace(self.problem, norm=self.problem.norm.dual())
@@ -59,7 +57,7 @@ class _Request:
         return _Request(adjoint_at, problem, self.on_failure, log, self.order + 1)
 
     def mapped(self, size: int, z0: Tensor, dims: Sequence[int | None]) -> _Request:
-        """The request for so many problems over the same nodes, as one problem."""
+        """Returns the request for several problems over the same nodes, as one problem."""
         at, problem, nodes = self.at, self.problem, z0.size(0) // size
         batch = torch.arange(size, device=z0.device).repeat_interleave(nodes)
         if problem.batch is not None:
@@ -79,17 +77,17 @@ class _Request:
         return replace(self, at=mapped_at, problem=whole)
 
     def run(self, z0: Tensor, unit: Tensor | None, params: Sequence[Tensor]) -> Tensor:
-        """Solve, record, and raise or warn on failure."""
-        with torch.autocast(z0.device.type, enabled=False), full_precision(z0.device):
-            z, stats = self.problem.solve(self.at(*params), z0, unit)
+        """Solves, logs, and raises or warns on failure."""
+        with full_precision(z0.device):
+            z, records = self.problem.solve(self.at(*params), z0, unit)
         if self.order == 0:
-            self.log._forward = (*self.log.forward, *stats)
+            self.log.forward_records += (records,)
         elif self.order == 1:
-            self.log._backward = (*self.log.backward, *stats)
-        for one in stats:
+            self.log.backward_records += (records,)
+        for one in records.stats:
             if not one.converged:
                 self._fail(one, z0)
-        return z.clone() if z is z0 else z  # autograd refuses an input for an output
+        return z.clone() if z is z0 else z  # autograd does not accept an input as output
 
     def _fail(self, stats: SolveStats, z0: Tensor) -> None:
         if stats.status is Status.NOT_FINITE and self.order and not bool(z0.isfinite().all()):
@@ -104,7 +102,7 @@ class _Request:
 
 
 class _FixedPoint(torch.autograd.Function):
-    """Find a fixed point; differentiate by the adjoint equation, any number of times."""
+    """Finds a fixed point; differentiates by the adjoint equation, any number of times."""
 
     @staticmethod
     def forward(request: _Request, z0: Tensor, unit: Tensor | None, *params: Tensor) -> Tensor:
@@ -130,7 +128,7 @@ class _FixedPoint(torch.autograd.Function):
         unit: Tensor | None,
         *params: Tensor,
     ) -> tuple[Tensor, int]:
-        """Solve a batch of problems as one, each stopping by itself."""
+        """Solves a batch of problems as one; each stops separately."""
         size = info.batch_size
         z0 = folded(z0, in_dims[1], size)
         unit = None if unit is None else folded(unit, in_dims[2], size)
@@ -140,15 +138,15 @@ class _FixedPoint(torch.autograd.Function):
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """Solve the adjoint equation and return the gradients of the parameters."""
+    """Solves the adjoint equation and returns the gradients of the parameters."""
     z, *params = ctx.saved_tensors
     request: _Request = ctx.request
-    # The adjoint equation being linear, the unit is free, and tiny cotangents keep their digits.
+    # The adjoint equation is linear, so it is solved in units in which tiny numbers keep digits.
     unit = _units(request.problem, grad)
     factor = spread(request.problem, unit)
     grad = grad / factor
     adjoint = request.adjoint()
-    if torch.is_grad_enabled():  # second derivatives are wanted, and may need what no map was given
+    if torch.is_grad_enabled():  # second derivatives may need tensors that the map does not see
         check_map(lambda u, *params: adjoint.at(*params)(u), grad, (z, grad, *params))
     u = _FixedPoint.apply(  # type: ignore[no-untyped-call]
         adjoint, grad.detach(), unit, z, grad, *params
@@ -186,35 +184,46 @@ def implicit_fixed_point(
     num_graphs: int = 1,
     log: SolveLog | None = None,
 ) -> SolveResult:
-    r"""Find :math:`z = T(z, p)`, with a certificate if the map is known to contract.
+    r"""Solves :math:`z = T(z, p)`, with a certificate if the map is known to contract.
 
-    The result is differentiable, any number of times that the map is, in ``params``, by the
-    implicit function theorem; no iteration is recorded. Gradients reach nothing else: a tensor
-    that requires grad must be handed to the map through ``params``.
+    The result is differentiable in ``params`` by the implicit function theorem, as often as the
+    map is; no iteration is recorded. Gradients reach nothing else: pass every tensor that
+    requires grad to the map through ``params``.
 
     Args:
-        map: :math:`T`, called as ``map(z, *params)``; any function of torch. What it makes of a
-            graph may not depend on the other graphs of the batch.
-        z0: where to start; the answer does not depend on it.
-        params: tensors that the map depends on.
-        contraction: a constant :math:`L < 1` that you vouch for, with
-            :math:`\|T(z) - T(z')\| \le L \|z - z'\|`; without one no error is certified.
-        norm: in which it contracts: ``"frobenius"``; ``"max"``, the largest absolute entry; or
-            the ``norm`` of a :class:`~mgnni.Propagation`, of the channel where that is largest.
-        solver: ``"anderson"``, or ``"picard"``.
-        tol: bound on the Frobenius norm of the residual :math:`T(z) - z` relative to the larger
-            of :math:`\|z\|_F` and :math:`\|T(z)\|_F`, in each graph; of the adjoint equation too.
-        max_iter: budget of steps; by default as many as the contraction proves to be enough, or
-            1000.
-        on_failure: ``"raise"`` a :class:`~mgnni.ConvergenceError`, or ``"warn"``.
-        batch: graph of each node. Graphs are separate problems, each stops by itself.
-        num_graphs: how many graphs there are.
-        log: takes the records of this solve and, when gradients arrive, of the adjoint one.
+        map (Callable): The map :math:`T`, called as ``map(z, *params)``. The states of a graph
+            must not depend on the other graphs of the batch.
+        z0 (Tensor): The initial states. The solution does not depend on them.
+        params (Sequence[Tensor], optional): The tensors that the map depends on.
+        contraction (float, optional): A constant :math:`L < 1` that you guarantee, with
+            :math:`\|T(z) - T(z')\| \le L \|z - z'\|`. Without one, no error is certified.
+            (default: :obj:`None`)
+        norm (str or NodeNorm, optional): The norm in which the map contracts: ``"frobenius"``;
+            ``"max"``, the largest absolute entry; or the ``norm`` of a
+            :class:`~mgnni.Propagation`, with the maximum over channels.
+            (default: :obj:`"frobenius"`)
+        solver (str, optional): ``"anderson"`` or ``"picard"``. (default: :obj:`"anderson"`)
+        tol (float, optional): Bound on :math:`\|T(z) - z\|_F` relative to the larger of
+            :math:`\|z\|_F` and :math:`\|T(z)\|_F`, in each graph. Also used for the adjoint
+            equation. (default: :obj:`1e-6`)
+        max_iter (int, optional): Largest number of steps. By default, a number that provably
+            suffices, or 1000 if no ``contraction`` is given.
+        on_failure (str, optional): ``"raise"`` a :class:`~mgnni.ConvergenceError`, or ``"warn"``.
+            (default: :obj:`"raise"`)
+        batch (Tensor, optional): Graph of each node. Each graph is a separate problem and stops
+            separately. (default: :obj:`None`)
+        num_graphs (int, optional): Number of graphs. (default: :obj:`1`)
+        log (SolveLog, optional): Receives the records of this solve and of its adjoint.
 
     Returns:
-        The fixed point with its residual, iterations, status and ``error_bound``, which is
-        infinite if there is no ``contraction``. It allows for the map's own rounding by eight
-        units in the last place.
+        The fixed point with its residual, iterations, status and ``error_bound``. The bound is
+        infinite without a ``contraction``. It allows for eight units in the last place of rounding
+        in the map.
+
+    Shapes:
+        - **z0:** ``(num_nodes, channels)``
+        - **batch:** ``(num_nodes,)``
+        - **output:** ``value`` has shape ``(num_nodes, channels)``
     """
     check_options(tol, max_iter)
     check_choice("solver", solver, SOLVERS)
@@ -229,7 +238,7 @@ def implicit_fixed_point(
     request = _Request(lambda *params: lambda z: map(z, *params), problem, on_failure, log)
     before = len(log.forward)
     value = _FixedPoint.apply(request, z0.detach(), None, *params)  # type: ignore[no-untyped-call]
-    # Under vmap there is a record for every member of the batch; the worst speaks for all.
+    # Under vmap there is one record per member of the batch; report the worst.
     stats = max(log.forward[before:], key=lambda record: record.relative_residual)
     kept = {field.name: getattr(stats, field.name) for field in fields(SolveStats)}
     return SolveResult(value=value, **kept)

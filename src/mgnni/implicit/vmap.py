@@ -1,8 +1,8 @@
-"""Batches, as ``vmap`` and ``torch.autograd.grad(..., is_grads_batched=True)`` hand them over.
+"""Batching rules for ``vmap`` and ``torch.autograd.grad(..., is_grads_batched=True)``.
 
-Vectorised Jacobians (``torch.autograd.functional.jacobian(vectorize=True)``, and with it PyG's
-``total_influence``) run backward passes under an older kind of vmap, which asks no
-:class:`torch.autograd.Function` for its rule. The batch is taken off by hand there.
+Vectorised Jacobians (``torch.autograd.functional.jacobian(vectorize=True)``, used by PyG's
+``total_influence``) run backward passes under the legacy vmap, which ignores the ``vmap`` rule of a
+:class:`torch.autograd.Function`. There, the batch dimension is removed by hand.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-DEEPEST = 8  # levels of vectorised Jacobians inside one another
+DEEPEST = 8  # largest nesting of vectorised Jacobians
 
 
 def folded(stack: Tensor, dim: int | None, size: int) -> Tensor:
-    """Fold a batch of stacks, batched at ``dim`` or all the same, into one stack."""
+    """Folds a batch of stacks, batched at ``dim`` or not batched, into one stack."""
     moved = stack.expand(size, *stack.shape) if dim is None else stack.movedim(dim, 0)
     return moved.flatten(0, 1)
 
 
 def batched_level(x: Tensor) -> int | None:
-    """The innermost level at which ``x`` is batched by the older vmap, or None.
+    """Returns the innermost level at which ``x`` is batched by the legacy vmap, or None.
 
-    The nesting that torch counts is that of a thread, and backward passes on an accelerator have
-    threads of their own; so the tensor itself is asked. Taking a batch off at a level that it
-    does not have gives a batch of the size one names.
+    torch counts the nesting per thread, and backward passes on a device run in other threads, so
+    the level is found from the tensor itself. Removing a batch dimension at a level that the
+    tensor does not have returns a batch of the requested size.
     """
     if not torch._C._functorch.is_legacy_batchedtensor(x):
         return None
@@ -34,11 +34,11 @@ def batched_level(x: Tensor) -> int | None:
         one, two = (torch._remove_batch_dim(x, level, size, 0).size(0) for size in (1, 2))
         if one == two:
             return level
-    raise RuntimeError(f"a batch nested more than {DEEPEST} deep; use fewer vectorised Jacobians")
+    raise RuntimeError(f"Jacobians are nested more than {DEEPEST} deep; use fewer levels")
 
 
 def unbatch(x: Tensor, level: int) -> Tensor:
-    """Return the plain tensor with the batch in front."""
+    """Returns the plain tensor with the batch as first dimension."""
     plain: Tensor = torch._remove_batch_dim(x, level, 1, 0)
     return plain
 
@@ -46,7 +46,7 @@ def unbatch(x: Tensor, level: int) -> Tensor:
 def for_each_cotangent(
     gradients: Callable[[Tensor], tuple[Tensor | None, ...]], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients, also for a batch of cotangents from a vectorised Jacobian."""
+    """Returns the gradients, also for the batched cotangents of a vectorised Jacobian."""
     level = batched_level(grad)
     if level is None:
         return gradients(grad)
@@ -56,6 +56,6 @@ def for_each_cotangent(
 
 
 def rebatch(x: Tensor, level: int) -> Tensor:
-    """Return ``x`` as a batch along its first dimension."""
+    """Returns ``x`` as a batch along its first dimension."""
     batch: Tensor = torch._add_batch_dim(x, 0, level)
     return batch

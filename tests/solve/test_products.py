@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from mgnni.solve import dense
-from mgnni.solve.dense import FEW, LARGE, TALL, gram, is_large, large_product, product, tall_product
+from mgnni.solve import products
+from mgnni.solve.products import FEW, LARGE, TALL, gram, is_large, large_product, product, tall_product
 from problems import generator
 
 
@@ -31,7 +31,7 @@ def test_products(lead, dtype, device):
 @pytest.mark.parametrize("shape", [(40, LARGE + 1), (2, LARGE + 30, LARGE + 7), (3, 5, 4)])
 def test_a_matrix_times_its_own_transpose_is_symmetric(shape, onednn, device, monkeypatch):
     if not onednn:
-        monkeypatch.setattr(dense, "has_onednn", lambda: False)
+        monkeypatch.setattr(products, "has_onednn", lambda: False)
     a = normal(*shape).float().to(device)
     square = gram(a)
     if is_large(a.mT, a):
@@ -45,11 +45,11 @@ def test_a_matrix_times_its_own_transpose_is_symmetric(shape, onednn, device, mo
     ids=["gone", "wrong", "other arguments"],
 )
 def test_a_function_that_is_gone_or_has_changed_is_not_used(function, monkeypatch):
-    monkeypatch.setattr(dense, "_linear", function)
-    dense.has_onednn.cache_clear()
-    assert not dense.has_onednn()
+    monkeypatch.setattr(products, "_linear", function)
+    products.has_onednn.cache_clear()
+    assert not products.has_onednn()
     monkeypatch.undo()
-    dense.has_onednn.cache_clear()
+    products.has_onednn.cache_clear()
     a = normal(LARGE + 1, LARGE + 1).float()
     torch.testing.assert_close(
         large_product(a, a).double(), a.double() @ a.double(), rtol=1e-4, atol=1e-3
@@ -72,7 +72,7 @@ def test_a_product_and_a_bias(width, device):
     want = bias + 0.7 * a @ b
     left, right, given = (x.to(device).float() for x in (a, b, bias))
     before = given.clone()
-    got = dense.biased_product(given, left, right, 0.7)
+    got = products.biased_product(given, left, right, 0.7)
     torch.testing.assert_close(got.double().cpu(), want, rtol=1e-4, atol=1e-3)
     assert torch.equal(given, before)
 

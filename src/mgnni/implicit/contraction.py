@@ -1,11 +1,11 @@
-r"""The parametrisation that keeps every equilibrium equation a contraction.
+r"""The parametrisation that makes every equilibrium equation a contraction.
 
 With :math:`W = g(F)`, :math:`G = F^{\top} F` and a cotangent :math:`D` of :math:`W`,
 
 .. math::  \partial F = F\,(D + D^{\top} - 2\,\beta\,W)\,/\,(\|G\|_F + \epsilon), \qquad
            \beta = \langle D, W \rangle\,(1 + \epsilon / \|G\|_F),
 
-one product of the width of :math:`F`; a second derivative goes through the same formula.
+which takes one product as wide as :math:`F`. Second derivatives use the same formula.
 """
 
 from __future__ import annotations
@@ -15,66 +15,56 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.solve.dense import gram, is_large, large_product
+from mgnni.implicit.cache import Cache, Gram
+from mgnni.solve.products import gram, is_large, large_product
 from mgnni.solve.scratch import scratch
 
 
-class KnownContraction:
-    """The last factors met and their :math:`g(F)`, compared number by number.
+def contraction(factor: Tensor, eps: float = 1e-12, *, cache: Cache | None = None) -> Tensor:
+    r"""Returns :math:`g(F) = F^{\top} F / (\|F^{\top} F\|_F + \epsilon)` for a stack of factors.
 
-    A validation pass and the training pass after it have the same factors. Copies and pickles
-    start empty.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[Tensor, float, Tensor, Tensor] | None = None
-
-    def of(self, factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        """Return :math:`g(F)` and the norm of the Gram matrix."""
-        last = self._last
-        if last is None or not (
-            last[1] == eps
-            and last[0].shape == factor.shape
-            and last[0].dtype == factor.dtype
-            and last[0].device == factor.device
-            and torch.equal(last[0], factor)
-        ):
-            self._last = None  # two at a time would be one too many
-            last = (factor.detach().clone(), eps, *_normed_gram(factor, eps))
-            # Memory of an inference pass cannot serve training.
-            self._last = None if last[2].is_inference() else last
-        return last[2].detach(), last[3].detach()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return KnownContraction, ()
-
-
-def contraction(
-    factor: Tensor, eps: float = 1e-12, *, known: KnownContraction | None = None
-) -> Tensor:
-    r"""Return :math:`g(F) = F^{\top} F / (\|F^{\top} F\|_F + \epsilon)` for a stack of factors.
-
-    It is symmetric, positive semidefinite, and :math:`\|g(F)\|_2 \le \|g(F)\|_F < 1`.
+    The result is symmetric, positive semidefinite, and :math:`\|g(F)\|_2 \le \|g(F)\|_F < 1`, so
+    that :math:`Z = \gamma P^m Z\, g(F) + B` has exactly one solution.
 
     Args:
-        factor: :math:`F`.
-        eps: :math:`\epsilon`.
-        known: the factors of the pass before, in case they are the same.
+        factor (Tensor): The factors :math:`F`.
+        eps (float, optional): The constant :math:`\epsilon`. (default: :obj:`1e-12`)
+        cache (Cache, optional): The cache of a layer. Its last result is returned if the factors
+            are the same, compared number by number.
 
     Shapes:
         - **factor:** ``(..., channels, channels)``
-        - **output:** as ``factor``
+        - **output:** ``(..., channels, channels)``
     """
-    weight: Tensor = _Contraction.apply(factor, eps, known)[0]  # type: ignore[no-untyped-call]
+    weight: Tensor = _Contraction.apply(factor, eps, cache)[0]  # type: ignore[no-untyped-call]
     return weight
 
 
+def _cached(factor: Tensor, eps: float, cache: Cache) -> tuple[Tensor, Tensor]:
+    last = cache.gram
+    if (
+        last is None
+        or last.eps != eps
+        or last.factor.shape != factor.shape
+        or last.factor.dtype != factor.dtype
+        or not torch.equal(last.factor, factor)
+    ):
+        cache.gram = last = None  # free the old entry before allocating the new one
+        last = Gram(factor.detach().clone(), eps, *_normalized_gram(factor, eps))
+        # Inference tensors cannot be used in training.
+        cache.gram = None if last.weight.is_inference() else last
+    return last.weight.detach(), last.norm.detach()
+
+
 class _Contraction(torch.autograd.Function):
-    """Return the weight, and the norm of the Gram matrix, which is no output for others."""
+    """Returns the weight, and the norm of the Gram matrix for the backward pass."""
 
     @staticmethod
-    def forward(factor: Tensor, eps: float, known: KnownContraction | None) -> tuple[Tensor, ...]:
-        return _normed_gram(factor, eps) if known is None else known.of(factor, eps)
+    def forward(factor: Tensor, eps: float, cache: Cache | None) -> tuple[Tensor, ...]:
+        # Comparing the factors would make the host wait for a device.
+        if cache is None or factor.device.type != "cpu":
+            return _normalized_gram(factor, eps)
+        return _cached(factor, eps, cache)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -86,7 +76,7 @@ class _Contraction(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         factor, weight, norm = ctx.saved_tensors
         with torch.autocast(factor.device.type, enabled=False):
-            if torch.is_grad_enabled():  # second derivatives need the graph of it all
+            if torch.is_grad_enabled():  # second derivatives need the whole graph
                 square = factor.mT @ factor
                 norm = _norm(square)
                 weight = square / (norm + ctx.eps)
@@ -96,10 +86,10 @@ class _Contraction(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[Any, ...], factor: Tensor, eps: float, known: Any
+        info: Any, in_dims: tuple[Any, ...], factor: Tensor, eps: float, cache: Any
     ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         stack = factor.movedim(in_dims[0], 0)
-        return _Contraction.apply(stack, eps, known), (0, 0)  # type: ignore[no-untyped-call]
+        return _Contraction.apply(stack, eps, cache), (0, 0)  # type: ignore[no-untyped-call]
 
 
 def _pulled_back(factor: Tensor, weight: Tensor, norm: Tensor, eps: float, grad: Tensor) -> Tensor:
@@ -111,7 +101,7 @@ def _pulled_back(factor: Tensor, weight: Tensor, norm: Tensor, eps: float, grad:
 def _pulled_back_large(
     factor: Tensor, weight: Tensor, norm: Tensor, eps: float, grad: Tensor
 ) -> Tensor:
-    """As :func:`_pulled_back`, one factor at a time and in memory that is used again."""
+    """As :func:`_pulled_back`, one factor at a time in scratch memory."""
     out = torch.empty_like(factor, memory_format=torch.contiguous_format)
     flat = [x.reshape(-1, *x.shape[-2:]) for x in (factor, weight, grad, norm)]
     with scratch(factor) as take:
@@ -126,14 +116,14 @@ def _pulled_back_large(
 
 
 def _norm(square: Tensor) -> Tensor:
-    """The Frobenius norm, row by row: one long sum of squares loses digits in single precision."""
+    """The Frobenius norm, row by row: one long float32 sum of squares loses digits."""
     rows = torch.linalg.vector_norm(square, dim=-1, keepdim=True)
     norm: Tensor = torch.linalg.vector_norm(rows, dim=-2, keepdim=True)
     return norm
 
 
-def _normed_gram(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Return :math:`g(F)` and the norm of the Gram matrix, shape ``(..., 1, 1)``."""
+def _normalized_gram(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Returns :math:`g(F)` and the norm of the Gram matrix, shape ``(..., 1, 1)``."""
     square = gram(factor)
     norm = _norm(square)
     return square.div_(norm + eps), norm

@@ -1,8 +1,19 @@
-r"""The paper's algorithm as a careful reader would write it.
+r"""The equilibrium equation and its plain solution.
 
-Picard's iteration :math:`Z \leftarrow \gamma P^m Z\, g(F) + B` from zero, one scale after another,
-with :math:`g(F)` formed once and :math:`P` in CSR; stopped when a pass changes the states by little
-enough. The gradient is that of the implicit function, its equation iterated in the same way.
+For a graph operator :math:`P`, a scale :math:`m`, a factor :math:`\gamma` and a weight :math:`W`,
+the equilibrium :math:`Z` is the fixed point of
+
+.. math::  Z \leftarrow \gamma P^m Z W + B.
+
+Picard iteration applies this map until the states stop changing. The gradients follow from the
+implicit function theorem: for a cotangent :math:`G`, the adjoint equation
+
+.. math::  U = \gamma (P^{\top})^m U W^{\top} + G
+
+has the same form, and :math:`\partial B = U`, :math:`\partial W = \gamma (P^m Z)^{\top} U`.
+
+This module is the readable reference. All other solvers of the library return the same states and
+gradients, faster and with a certificate.
 """
 
 from __future__ import annotations
@@ -18,10 +29,18 @@ from mgnni.graph.propagation import Propagation
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: after a change of the states by ``tol``, or after ``max_iter`` passes."""
+    """When Picard iteration stops.
+
+    Args:
+        tol (float, optional): Stops when a step changes the states by at most this much, in the
+            Frobenius norm. (default: :obj:`1e-6`)
+        relative (bool, optional): If set to :obj:`True`, ``tol`` is relative to the norm of the
+            states. (default: :obj:`False`)
+        max_iter (int, optional): Largest number of steps. (default: :obj:`300`)
+    """
 
     tol: float = 1e-6
-    relative: bool = False  # to the norm of the states
+    relative: bool = False
     max_iter: int = 300
 
 
@@ -30,13 +49,13 @@ AUTHORS = Stopping()
 
 def picard(
     propagation: Propagation,
-    weight: Tensor,
-    bias: Tensor,
+    weight: Tensor,  # shape: (channels, channels)
+    bias: Tensor,  # shape: (num_nodes, channels)
     scale: int,
     gamma: float,
     stopping: Stopping,
 ) -> Tensor:
-    """Iterate one equation, outside of autograd."""
+    """Iterates one equation from zero. Not differentiable."""
     z = torch.zeros_like(bias)
     for _ in range(stopping.max_iter):
         new = torch.addmm(bias, propagation.apply(z, scale), weight, alpha=gamma)
@@ -73,7 +92,11 @@ def equilibria(
     gamma: float,
     stopping: Stopping = AUTHORS,
 ) -> Tensor:
-    """Solve the equations of all scales, differentiably: ``(scales, num_nodes, channels)``."""
+    """Solves the equations of all scales, differentiably.
+
+    Shapes:
+        - **output:** ``(scales, num_nodes, channels)``
+    """
     found = [
         _Textbook.apply(bias, weight[i], propagation, scale, gamma, stopping)  # type: ignore[no-untyped-call]
         for i, scale in enumerate(scales)

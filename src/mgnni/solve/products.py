@@ -1,9 +1,8 @@
-"""Dense products that want care: large ones on a CPU, and long sums.
+"""Dense products that need care: large ones on a CPU, and long sums.
 
-Which BLAS torch has, and how well it suits the processor, is a matter of luck; oneDNN, which comes
-with it, makes its kernels for the processor at hand, and runs in torch's own threads. It has no
-float64. That goes to NumPy's BLAS, whose threads stay busy for a while after a product and slow
-down what follows.
+The BLAS that torch was built with may be slow for the processor. oneDNN comes with torch, compiles
+its kernels for the processor, and runs in torch's own threads. It has no float64, so float64 uses
+NumPy's BLAS, whose threads keep spinning after a product and slow down what follows.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-TALL = 2**13  # rows that are added in single precision
-SHORT, PARTS = 2**7, 2**9  # on an accelerator, at least; and into how many parts at most
-ONE_BY_ONE = 4  # stacks up to which their parts are views, which cost no copy
-LARGE = 512  # size from which on it matters, in two of the three directions of a product
-FEW = 16  # least size in the third
-STRIPS = 8  # of a Gram matrix: more would halve the work more nearly, and be too narrow
+TALL = 2**13  # number of rows that are summed in float32
+SHORT, PARTS = 2**7, 2**9  # on CUDA: fewest rows per part, and largest number of parts
+ONE_BY_ONE = 4  # stack size up to which parts are views instead of copies
+LARGE = 512  # size of two of the three dimensions past which the library matters
+FEW = 16  # smallest size of the third dimension
+STRIPS = 8  # of a Gram matrix; more strips would save more work but be too narrow
 
 _linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
 @lru_cache
 def has_onednn() -> bool:
-    """Whether oneDNN is there and does what is asked: its function is not one of torch's API."""
+    """Whether oneDNN works as expected: its function is not part of torch's public API."""
     one = torch.tensor([[1.0, 2.0]])
     try:
         return torch.equal(_times_transposed(one, one), torch.tensor([[5.0]]))
@@ -36,9 +35,9 @@ def has_onednn() -> bool:
 
 
 def is_large(*tensors: Tensor) -> bool:
-    """Whether the product of the first and the last is one for :func:`large_product`.
+    """Whether :func:`large_product` should multiply the first by the last tensor.
 
-    Not if autograd or a transform has to see it.
+    Not if autograd or a functorch transform has to track the product.
     """
     functorch = torch._C._functorch
     sizes = sorted([tensors[0].size(-2), *tensors[-1].shape[-2:]])
@@ -54,7 +53,7 @@ def is_large(*tensors: Tensor) -> bool:
 
 
 def large_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """Return ``a @ b``, of stacks too."""
+    """Returns ``a @ b``, also for stacks."""
     if not _by_onednn(a):
         left, right = a.detach().numpy(), b.detach().numpy()
         if out is None:
@@ -71,10 +70,10 @@ def large_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def gram(factor: Tensor) -> Tensor:
-    """Return ``factor.mT @ factor``, of stacks too, by half of the work where it is large."""
+    """Returns ``factor.mT @ factor``, also for stacks; large ones take half of the work."""
     if not is_large(factor.mT, factor):
         return factor.mT @ factor
-    if not _by_onednn(factor):  # NumPy sees that one is the transpose of the other
+    if not _by_onednn(factor):  # NumPy detects the transpose
         return large_product(factor.mT, factor)
     width = factor.size(-1)
     cuts = [width * i // STRIPS for i in range(STRIPS + 1)]
@@ -94,7 +93,7 @@ def _by_onednn(x: Tensor) -> bool:
 
 
 def _times_transposed(a: Tensor, b: Tensor) -> Tensor:
-    """Return ``a @ b.T`` by oneDNN, which is very slow with gaps between rows or columns."""
+    """Returns ``a @ b.T`` by oneDNN, which is very slow for non-contiguous inputs."""
     a = a.detach().contiguous()
     b = b.detach() if b.T.is_contiguous() else b.detach().contiguous()
     product: Tensor = _linear(a, b, None, "none", [], "")  # type: ignore[misc]
@@ -102,22 +101,22 @@ def _times_transposed(a: Tensor, b: Tensor) -> Tensor:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Return ``a @ b`` by whatever is fastest at it."""
+    """Returns ``a @ b`` by the fastest library."""
     return large_product(a, b) if is_large(a, b) else a @ b
 
 
 def biased_product(bias: Tensor, a: Tensor, b: Tensor, alpha: float) -> Tensor:
-    """Return ``bias + alpha * a @ b`` of stacks, by whatever is fastest at it."""
+    """Returns ``bias + alpha * a @ b`` for stacks by the fastest library."""
     if is_large(a, b):
         return large_product(a, b).mul_(alpha).add_(bias)
     return torch.baddbmm(bias, a, b, alpha=alpha)
 
 
 def tall_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return ``a.mT @ b`` of stacks with many rows, in parts that are added in float64.
+    """Returns ``a.mT @ b`` for stacks with many rows, in parts that are added in float64.
 
-    One long sum in single precision loses digits with the number of nodes; and on an accelerator
-    a result of few numbers keeps few processors busy, where its parts keep all of them so.
+    One long float32 sum loses digits with the number of nodes. On a CUDA device, a small result
+    occupies few processors, and its parts occupy all of them.
     """
     rows, width = a.shape[-2:]
     size = TALL if a.device.type == "cpu" else max(SHORT, width, rows // PARTS)
