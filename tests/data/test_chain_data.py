@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mgnni.data.chain_data import chain_data, deal, make_generator
+from mgnni.data.chains import chain_data, deal, make_generator
 
 LABEL = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2])
 

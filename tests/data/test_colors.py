@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.utils import contains_self_loops, is_undirected
 
-from mgnni.data.colors import color_chains
+from mgnni.data.chains import color_chains
 from mgnni.errors import ArgumentError
 
 MASKS = ("train_mask", "val_mask", "test_mask")

@@ -11,8 +11,8 @@ from torch_geometric.datasets import WebKB
 
 from data.raw import expect, write_geom_gcn
 from mgnni.data.catalog import ENTRIES
-from mgnni.data.fetch import fetch_file, fetching
 from mgnni.data.registry import load_task
+from mgnni.data.storage import fetch_file, fetching
 from mgnni.errors import DataError
 
 TEXAS = ENTRIES["texas"]

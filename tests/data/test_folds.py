@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mgnni.data.folds import random_splits, stratified_folds, stratified_holdout
+from mgnni.data.split import random_splits, stratified_folds, stratified_holdout
 from mgnni.errors import ArgumentError
 
 # Sizes of the classes, lopsided, and of the unlabelled rest.

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from data.raw import write_gin_folds
-from mgnni.data.gin_folds import read_gin_folds
+from mgnni.data.graph_datasets import read_gin_folds
 from mgnni.errors import DataError
 
 

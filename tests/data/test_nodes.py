@@ -11,7 +11,7 @@ from torch_geometric.utils import homophily, is_undirected
 
 from data.raw import EDGES, PARTS, X, Y, expect, write_geom_gcn, write_npz
 from mgnni.data.catalog import ENTRIES
-from mgnni.data.nodes import node_task
+from mgnni.data.node_datasets import node_task
 from mgnni.data.registry import load_task
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError

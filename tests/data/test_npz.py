@@ -33,7 +33,7 @@ def test_a_filtered_graph_is_downloaded_once(
         (Path(folder)).mkdir(parents=True, exist_ok=True)
         (tmp_path / "source.npz").rename(Path(folder) / filename)
 
-    monkeypatch.setattr("mgnni.data.fetch.download_url", web)
+    monkeypatch.setattr("mgnni.data.storage.download_url", web)
     expect(monkeypatch, "squirrel-filtered", nodes=4)
     for _ in range(2):
         is_the_four_pages(load_task("squirrel-filtered", root=tmp_path))
@@ -72,7 +72,7 @@ def test_the_fixed_cornell_is_never_the_unfixed_one(
 ) -> None:
     write_geom_gcn(tmp_path / "webkb_cornell_alt" / "cornell", "cornell")
     (tmp_path / "webkb_cornell_alt/cornell/raw/out1_graph_edges.txt").unlink()
-    monkeypatch.setattr("mgnni.data.npz.WebKB", lambda *_: pytest.fail("would download another"))
+    monkeypatch.setattr("mgnni.data.node_datasets.WebKB", lambda *_: pytest.fail("would download another"))
     with pytest.raises(DataError, match=r"cornell-fixed: not found in .*, and the download failed"):
         load_task("cornell-fixed", root=tmp_path)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mgnni.data.root import data_root
+from mgnni.data.storage import data_root
 
 
 def test_the_argument_then_the_variable_then_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:

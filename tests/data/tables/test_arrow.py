@@ -11,7 +11,7 @@ sys.modules["pyarrow"] = None
 import torch
 from pathlib import Path
 from torch_geometric.datasets import KarateClub
-from mgnni.data.tables.pyg import from_pyg
+from mgnni.data.tables.read import from_pyg
 from mgnni.data.tables.read import read_graphs
 from mgnni.errors import DataError
 assert from_pyg(KarateClub()[0]).graphs[0].num_nodes == 34

@@ -19,8 +19,8 @@ import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from mgnni.data.tables.options import TableOptions
 from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import DataError
 
 HEADER = "id,size,colour,label,split\n"

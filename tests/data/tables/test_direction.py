@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.utils import coalesce, is_undirected, to_undirected
 
-from mgnni.data.tables.direction import directed_edges
+from mgnni.data.tables.graph_file import directed_edges
 from mgnni.errors import DataError
 
 NODES = 5

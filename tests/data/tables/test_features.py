@@ -11,9 +11,9 @@ import pytest
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from mgnni.data.tables.options import TableOptions
 from mgnni.data.tables.read import read_graphs
-from mgnni.data.tables.values import in_order
+from mgnni.data.tables.schema import TableOptions
+from mgnni.data.tables.values import sorted_values
 from mgnni.errors import DataError
 
 Write = Callable[..., Path]
@@ -144,8 +144,8 @@ def test_a_word_for_missing_among_numbers_is_refused(write: Write) -> None:
         read_graphs(write(table(["1", "NA", "2"]), NO_EDGES))
 
 
-def test_in_order() -> None:
-    assert in_order(["10", "9", "1e1", "-3"]) == ["-3", "9", "10", "1e1"]
-    assert in_order(["10", "9", "x"]) == ["10", "9", "x"]
-    assert in_order(["b", "a", "B"]) == ["B", "a", "b"]
-    assert in_order([]) == []
+def test_values_are_sorted_as_numbers_only_if_all_are_numbers() -> None:
+    assert sorted_values(["10", "9", "1e1", "-3"]) == ["-3", "9", "10", "1e1"]
+    assert sorted_values(["10", "9", "x"]) == ["10", "9", "x"]
+    assert sorted_values(["b", "a", "B"]) == ["B", "a", "b"]
+    assert sorted_values([]) == []

@@ -16,9 +16,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgnni.data.tables.graphfile import GraphFile
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError, DataError
 
 Write = Callable[..., Path]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from mgnni.data.tables.ids import Index, restored
+from mgnni.data.tables.edges import IdIndex, restore_integers
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,13 @@ from mgnni.data.tables.ids import Index, restored
     ],
 )
 def test_find(ids: list[object], wanted: list[object], positions: list[int]) -> None:
-    index = Index(pa.chunked_array([ids]))
+    index = IdIndex(pa.chunked_array([ids]))
     assert index.find(pa.chunked_array([wanted])).tolist() == positions
 
 
 def test_unsigned_ids_beyond_64_bits_signed() -> None:
     large = [2**64 - 1, 2**63]
-    index = Index(pa.chunked_array([pa.array(large, pa.uint64())]))
+    index = IdIndex(pa.chunked_array([pa.array(large, pa.uint64())]))
     assert index.find(pa.chunked_array([pa.array(large[::-1], pa.uint64())])).tolist() == [1, 0]
 
 
@@ -42,4 +42,4 @@ def test_unsigned_ids_beyond_64_bits_signed() -> None:
     ],
 )
 def test_restored(text: list[str], values: list[object]) -> None:
-    assert restored(pa.chunked_array([text])).to_pylist() == values
+    assert restore_integers(pa.chunked_array([text])).to_pylist() == values

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mgnni.data.tables.classes import check_classes
-from mgnni.data.tables.graphfile import GraphFile
+from mgnni.data.tables.graph_file import GraphFile
+from mgnni.data.tables.labels import check_classes
 from mgnni.data.tables.read import read_graphs
 from mgnni.errors import DataError
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from mgnni.data.tables.options import TableOptions
 from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError, DataError
 
 X = np.array([[1.0, 2], [3, 4], [5, 6]])

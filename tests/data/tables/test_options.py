@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError
 
 

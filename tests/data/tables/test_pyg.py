@@ -8,9 +8,8 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.datasets import FakeDataset, KarateClub
 
-from mgnni.data.tables.options import TableOptions
-from mgnni.data.tables.pyg import from_pyg
-from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.read import from_pyg, read_graphs
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import DataError
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from mgnni.data.tables.options import TableOptions
-from mgnni.data.tables.schema import Column, Schema
+from mgnni.data.tables.schema import Column, Schema, TableOptions
 from mgnni.errors import DataError
 
 SCHEMA = Schema(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mgnni.data.tables.options import TableOptions
 from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.schema import TableOptions
 
 Write = Callable[..., Path]
 NO_EDGES = "source,target\n"
