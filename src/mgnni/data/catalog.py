@@ -53,7 +53,6 @@ _ALL = (
         "Geom-GCN's file gives Cornell the features and labels of Texas, which are unrelated to "
         "its edges; published numbers use it. cornell-fixed is the corrected graph.",
         FEW.format("37 test nodes", 2.7),
-        place="webkb/cornell",
     ),
     geom_gcn(
         "texas",
@@ -62,14 +61,12 @@ _ALL = (
         "Geom-GCN's Cornell has the same features and labels: the two are not independent. One "
         "class has a single node.",
         FEW.format("37 test nodes", 2.7),
-        place="webkb/texas",
     ),
     geom_gcn(
         "wisconsin",
         "webkb",
         Counts(1, 251, 515, 1703, 5, 10),
         FEW.format("51 test nodes", 2.0),
-        place="webkb/wisconsin",
     ),
     webkb_fixed(
         "cornell",
@@ -83,16 +80,12 @@ _ALL = (
         "wikipedia",
         Counts(1, 2277, 36101, 2325, 5, 10),
         TWINS.format(67, "chameleon"),
-        place="wikipedia/chameleon",
-        raw="/geom_gcn",
     ),
     geom_gcn(
         "squirrel",
         "wikipedia",
         Counts(1, 5201, 217073, 2089, 5, 10),
         TWINS.format(62, "squirrel"),
-        place="wikipedia/squirrel",
-        raw="/geom_gcn",
     ),
     wikipedia_filtered("chameleon", Counts(1, 890, 13584, 2325, 5, 10), FEWER_TWINS.format(8)),
     wikipedia_filtered("squirrel", Counts(1, 2223, 65718, 2089, 5, 10), FEWER_TWINS.format(2)),
@@ -101,7 +94,6 @@ _ALL = (
         "actor",
         Counts(1, 7600, 30019, 932, 5, 10),
         "Called film in the files and in some papers.",
-        place="actor",
         key="film",
     ),
     planetoid(

@@ -68,10 +68,10 @@ class Entry:
         return any(all((root / file).is_file() for file in files) for files in self.copies)
 
 
-def geom_gcn(
-    name: str, family: str, counts: Counts, *traps: str, place: str, raw: str = "", key: str = ""
-) -> Entry:
+def geom_gcn(name: str, family: str, counts: Counts, *traps: str, key: str = "") -> Entry:
     """WebKB, Wikipedia and Actor as published by Geom-GCN."""
+    place = family if family == name else f"{family}/{name}"
+    folder = f"{place}/geom_gcn" if family == "wikipedia" else place
     return Entry(
         name=name,
         family=family,
@@ -81,55 +81,62 @@ def geom_gcn(
         source=GEOM_GCN,
         traps=traps,
         place=place,
-        copies=(_geom_gcn_files(f"{place}{raw}", key or name),),
+        copies=(_geom_gcn_files(folder, key or name),),
     )
 
 
-def webkb_fixed(key: str, counts: Counts, *traps: str) -> Entry:
-    """A WebKB graph whose Geom-GCN file is wrong; as text files, or as downloaded."""
-    place = f"webkb_{key}_alt"
+def platonov(
+    name: str,
+    family: str,
+    counts: Counts,
+    *traps: str,
+    key: str,
+    place: str,
+    copies: tuple[tuple[str, ...], ...],
+    metric: str = "accuracy",
+) -> Entry:
+    """Graphs published by Platonov et al."""
     return Entry(
-        name=f"{key}-fixed",
-        family="webkb-fixed",
-        key=key,
-        counts=counts,
-        licence="MIT",
-        source=HETEROPHILOUS,
-        traps=traps,
-        place=place,
-        copies=(_geom_gcn_files(f"{place}/{key}", key), (f"{place}/{key}.npz",)),
-    )
-
-
-def wikipedia_filtered(key: str, counts: Counts, *traps: str) -> Entry:
-    """Wikipedia pages without duplicates."""
-    file = f"wikipedia_filtered/{key}_filtered_directed.npz"
-    return Entry(
-        name=f"{key}-filtered",
-        family="wikipedia-filtered",
-        key=key,
-        counts=counts,
-        licence="MIT",
-        source=HETEROPHILOUS,
-        traps=traps,
-        place=file,
-        copies=((file,),),
-    )
-
-
-def heterophilous(key: str, counts: Counts, *traps: str, metric: str = "accuracy") -> Entry:
-    """The heterophilous graphs of Platonov et al."""
-    return Entry(
-        name=key.replace("_", "-"),
-        family="heterophilous",
+        name=name,
+        family=family,
         key=key,
         counts=counts,
         metric=metric,
         licence="MIT",
         source=HETEROPHILOUS,
         traps=traps,
-        place=f"heterophilous/{key}",
-        copies=((f"heterophilous/{key}/raw/{key}.npz",),),
+        place=place,
+        copies=copies,
+    )
+
+
+def webkb_fixed(key: str, counts: Counts, *traps: str) -> Entry:
+    """A WebKB graph whose Geom-GCN file is wrong; as text files, or as downloaded."""
+    place = f"webkb_{key}_alt"
+    copies = (_geom_gcn_files(f"{place}/{key}", key), (f"{place}/{key}.npz",))
+    name = f"{key}-fixed"
+    return platonov(name, "webkb-fixed", counts, *traps, key=key, place=place, copies=copies)
+
+
+def wikipedia_filtered(key: str, counts: Counts, *traps: str) -> Entry:
+    """Wikipedia pages without duplicates."""
+    file = f"wikipedia_filtered/{key}_filtered_directed.npz"
+    name, family = f"{key}-filtered", "wikipedia-filtered"
+    return platonov(name, family, counts, *traps, key=key, place=file, copies=((file,),))
+
+
+def heterophilous(key: str, counts: Counts, *traps: str, metric: str = "accuracy") -> Entry:
+    """The heterophilous graphs of Platonov et al."""
+    place = f"heterophilous/{key}"
+    return platonov(
+        key.replace("_", "-"),
+        "heterophilous",
+        counts,
+        *traps,
+        key=key,
+        place=place,
+        copies=((f"{place}/raw/{key}.npz",),),
+        metric=metric,
     )
 
 

@@ -33,25 +33,17 @@ PLATONOV_URL = (
 )
 
 
-def load_webkb(entry: Entry, root: Path) -> Task:
-    """Loads web pages of a university, with row-normalized features as the authors use."""
+def load_geom_gcn(entry: Entry, root: Path) -> Task:
+    """Loads WebKB, Wikipedia or Actor as published by Geom-GCN, with row-normalized features."""
     with loading(entry, root):
-        data = WebKB(str(root / "webkb"), entry.key)[0]
-        return node_task(entry, NormalizeFeatures()(data))
-
-
-def load_wikipedia(entry: Entry, root: Path) -> Task:
-    """Loads Wikipedia pages as preprocessed by Geom-GCN, with row-normalized features."""
-    with loading(entry, root):
-        data = WikipediaNetwork(str(root / "wikipedia"), entry.key, geom_gcn_preprocess=True)[0]
-        return node_task(entry, NormalizeFeatures()(data))
-
-
-def load_actor(entry: Entry, root: Path) -> Task:
-    """Loads the co-occurrence graph of actors, with row-normalized features."""
-    with loading(entry, root):
-        data = Actor(str(root / "actor"))[0]
-        return node_task(entry, NormalizeFeatures()(data))
+        folder = str(root / entry.family)
+        if entry.family == "webkb":
+            dataset = WebKB(folder, entry.key)
+        elif entry.family == "wikipedia":
+            dataset = WikipediaNetwork(folder, entry.key, geom_gcn_preprocess=True)
+        else:
+            dataset = Actor(folder)
+        return node_task(entry, NormalizeFeatures()(dataset[0]))
 
 
 def load_planetoid(entry: Entry, root: Path, *, split: str = "public") -> Task:

@@ -15,13 +15,11 @@ from mgnni.data.chains import class_chains, color_chains
 from mgnni.data.entry import Counts, Entry
 from mgnni.data.graph_datasets import load_tu
 from mgnni.data.node_datasets import (
-    load_actor,
+    load_geom_gcn,
     load_heterophilous,
     load_planetoid,
     load_ppi,
-    load_webkb,
     load_webkb_fixed,
-    load_wikipedia,
     load_wikipedia_filtered,
     node_task,
 )
@@ -30,14 +28,14 @@ from mgnni.data.task import Task
 from mgnni.errors import ArgumentError, check_choice
 
 LOADERS: dict[str, Callable[..., Task]] = {
-    "actor": load_actor,
+    "actor": load_geom_gcn,
     "heterophilous": load_heterophilous,
     "planetoid": load_planetoid,
     "ppi": load_ppi,
     "tu": load_tu,
-    "webkb": load_webkb,
+    "webkb": load_geom_gcn,
     "webkb-fixed": load_webkb_fixed,
-    "wikipedia": load_wikipedia,
+    "wikipedia": load_geom_gcn,
     "wikipedia-filtered": load_wikipedia_filtered,
 }
 MAKERS: dict[str, Callable[..., Data]] = {"chains": class_chains, "colors": color_chains}

@@ -78,18 +78,25 @@ class Rule:
     Args:
         name (str): Name of the rule.
         description (str): One line, printed next to each number of this rule.
-        mark (str): Printed after each number of this rule; empty if the rule is honest.
-        honest (bool): Whether no test data are used for the selection.
-        needs_test_curve (bool): Whether the test metric is needed after each epoch.
+        mark (str): Printed after each number of this rule; empty if no test data are used for the
+            selection.
         choose (callable): Returns the epoch and the value of each run.
     """
 
     name: str
     description: str
     mark: str
-    honest: bool
-    needs_test_curve: bool
     choose: Callable[[Sequence[RunHistory]], list[tuple[int, float]]]
+
+    @property
+    def honest(self) -> bool:
+        """Whether no test data are used for the selection."""
+        return not self.mark
+
+    @property
+    def needs_test_curve(self) -> bool:
+        """Whether the test metric is needed after each epoch."""
+        return not self.honest
 
     def score(self, runs: Sequence[RunHistory]) -> Score:
         """Applies the rule to runs with different splits or seeds."""
@@ -157,37 +164,24 @@ def _first_best(values: Sequence[float]) -> int:
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
+        Rule("validation", "test metric at the epoch selected on validation data", "", _selected),
         Rule(
-            name="validation",
-            description="test metric at the epoch chosen on validation data",
-            mark="",
-            honest=True,
-            needs_test_curve=False,
-            choose=_selected,
+            "gin",
+            "one epoch for all folds, the best of their mean TEST metric: optimistic",
+            "‡",
+            _best_in_common,
         ),
         Rule(
-            name="gin",
-            description="one epoch for all folds, the best of their mean TEST metric: optimistic",
-            mark="‡",
-            honest=False,
-            needs_test_curve=True,
-            choose=_best_in_common,
+            "fold-max",
+            "each fold at its own best TEST epoch, then the mean: very optimistic",
+            "†",
+            _best_of_each,
         ),
         Rule(
-            name="fold-max",
-            description="each fold at its own best TEST epoch, then the mean: very optimistic",
-            mark="†",
-            honest=False,
-            needs_test_curve=True,
-            choose=_best_of_each,
-        ),
-        Rule(
-            name="test-max",
-            description="each run at its own best TEST epoch: very optimistic",
-            mark="†",
-            honest=False,
-            needs_test_curve=True,
-            choose=_best_of_each,
+            "test-max",
+            "each run at its own best TEST epoch: very optimistic",
+            "†",
+            _best_of_each,
         ),
     )
 }

@@ -55,6 +55,11 @@ def loading(entry: Entry, root: Path, *, on_disk: bool | None = None) -> Iterato
     except Exception as error:  # PyG's readers raise any error on a damaged file
         if exists:
             raise damaged(entry, root, _reason(error)) from error
+        # A failed download leaves empty folders; rmdir removes no other ones.
+        above = [folder for folder in place.parents if root in folder.parents]
+        for folder in (*sorted(place.rglob("*"), reverse=True), place, *above):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         raise DataError(
             f"{entry.name}: not found in {place}, and the download failed ({_reason(error)}); "
             f"connect to the network, or set {VARIABLE}=FOLDER to a folder with {entry.place}"

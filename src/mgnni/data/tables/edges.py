@@ -11,7 +11,7 @@ from mgnni.data.tables.columns import EdgeRoles, Rows
 from mgnni.data.tables.graph_file import Floats, Integers
 from mgnni.data.tables.messages import counted, listed, show
 from mgnni.data.tables.table import Cells, Table, pa, pc
-from mgnni.data.tables.values import as_text, first_index, numbers
+from mgnni.data.tables.values import as_text, numbers
 from mgnni.errors import DataError
 
 
@@ -39,15 +39,15 @@ class IdIndex:
         """Returns a hint if an id differs from the wanted one only in spaces or leading zeros."""
         value = as_text(pa.array([wanted])).to_pylist()[0]
         ids = pc.unique(as_text(self.ids))
-        same = first_index(pc.equal(pc.utf8_trim_whitespace(ids), value.strip()))
-        if same is not None:
+        same = pc.index(pc.utf8_trim_whitespace(ids), value.strip()).as_py()
+        if same >= 0:
             return f"; {show(ids[same].as_py())} differs from it only in spaces: remove them"
         try:
             number = str(int(float(value)))
         except (ValueError, OverflowError):
             return ""
-        same = first_index(pc.equal(pc.utf8_ltrim(ids, characters="0"), number.lstrip("0")))
-        if same is None:
+        same = pc.index(pc.utf8_ltrim(ids, characters="0"), number.lstrip("0")).as_py()
+        if same < 0:
             return ""
         return f"; {show(ids[same].as_py())} is another id: write it the same in both tables"
 
@@ -59,12 +59,8 @@ class IdIndex:
 def check_ids(rows: Rows, graph: Integers | None = None) -> None:
     """Checks that ids are not empty and unique (within a graph, if ``graph`` is given)."""
     table, name, ids = rows.table, rows.roles.id, rows.ids
-    empty = first_index(pc.is_null(ids))
-    if empty is not None:
-        raise DataError(
-            f"{table.row(empty)}: column {show(name)} must hold an id (got an empty cell); give "
-            "every row its own id, or name the id column with --id"
-        )
+    remedy = "give every row its own id, or name the id column with --id"
+    table.check(name, ids, pc.is_valid(ids), "hold an id", remedy)
     codes = _codes(ids, pc.unique(_comparable(ids)))
     if graph is not None:
         codes = codes + graph * (codes.max(initial=0) + 1)
@@ -147,31 +143,22 @@ def read_edges(
 def _find_graphs(table: Table, name: str, cells: Cells, graphs: Rows, what: str) -> Integers:
     """Returns the index of the graph of each row of a table of nodes or edges."""
     graph = IdIndex(graphs.ids).find(cells)
-    wrong = np.flatnonzero(graph < 0)
-    if wrong.size:
-        row = int(wrong[0])
-        raise DataError(
-            f"{table.row(row)}: column {show(name)} must hold the id of a graph (got "
-            f"{show(cells[row].as_py())}, which is not in {graphs.table.path.name}); add the "
-            f"graph, or remove the {what}"
-        )
+    expected = f"hold the id of a graph in {graphs.table.path.name}"
+    table.check(name, cells, graph >= 0, expected, f"add the graph, or remove the {what}")
     return graph
 
 
 def _find_nodes(
     table: Table, name: str, cells: Cells, index: IdIndex, graph: Integers | None
 ) -> Integers:
+    valid = pc.is_valid(cells)
+    table.check(name, cells, valid, "hold the id of a node", "complete or remove the edge")
     position = index.find(cells, graph)
     wrong = np.flatnonzero(position < 0)
     if not wrong.size:
         return position
     row = int(wrong[0])
     value = cells[row].as_py()
-    if value is None:
-        raise DataError(
-            f"{table.row(row)}: column {show(name)} must hold the id of a node (got an empty "
-            "cell); complete or remove the edge"
-        )
     within = " of the edge's graph" if graph is not None else ""
     raise DataError(
         f"{table.row(row)}: column {show(name)} must hold the id of a node{within} (got "
@@ -184,20 +171,12 @@ def _weights(table: Table, name: str | None, cells: Mapping[str, Any]) -> Floats
     """Returns the weights, none of which may be missing or negative."""
     if name is None:
         return None
-    empty = first_index(pc.is_null(cells[name]))
-    if empty is not None:
-        raise DataError(
-            f"{table.row(empty)}: column {show(name)} must hold the weight of the edge (got an "
-            "empty cell); write a number, or remove the edge"
-        )
-    weight = numbers(table, name, cells[name], missing=False)
-    negative = np.flatnonzero(weight < 0)
-    if negative.size:
-        row = int(negative[0])
-        raise DataError(
-            f"{table.row(row)}: column {show(name)} must not be negative (got {weight[row]:g}); "
-            "remove the edge, or encode the sign as a feature"
-        )
+    column = cells[name]
+    remedy = "write a number, or remove the edge"
+    table.check(name, column, pc.is_valid(column), "hold the weight of the edge", remedy)
+    weight = numbers(table, name, column, missing=False)
+    remedy = "remove the edge, or encode the sign as a feature"
+    table.check(name, column, weight >= 0, "not be negative", remedy)
     return weight.astype(np.float32)
 
 

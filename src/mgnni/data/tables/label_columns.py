@@ -14,7 +14,7 @@ from mgnni.data.tables.labels import Labels, check_classes, check_matrix
 from mgnni.data.tables.messages import counted, did_you_mean, listed, show
 from mgnni.data.tables.schema import LABEL_NAMES, MASK_NAMES
 from mgnni.data.tables.table import Cells, Table, pa, pc
-from mgnni.data.tables.values import as_text, booleans, first_index, means_missing, sorted_values
+from mgnni.data.tables.values import as_text, booleans, means_missing, sorted_values
 from mgnni.errors import DataError
 
 PART_NAMES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
@@ -64,24 +64,19 @@ def read_labels(
     column = as_text(cells[name])
     if known is None:
         is_none = pc.equal(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "none")
-        wrong = first_index(pc.and_(means_missing(column), pc.invert(is_none)))
-        if wrong is not None:
-            raise DataError(
-                f"{table.row(wrong)}: column {show(name)} must hold a class (got "
-                f"{show(column[wrong].as_py())}); leave the cell empty if the class is unknown, or "
-                "rename the class"
-            )
+        valid = pc.or_(is_none, pc.invert(means_missing(column)))
+        remedy = "leave the cell empty if the class is unknown, or rename the class"
+        table.check(name, column, valid, "hold a class", remedy)
         known = sorted_values(pc.unique(column).drop_null().to_pylist())
         check_classes(f"{table.path}, column {show(name)}", known, len(column) - column.null_count)
     codes = pc.fill_null(pc.index_in(column, value_set=pa.array(known, pa.string())), -1)
     labels = torch.from_numpy(codes.to_numpy().astype(np.int64))
-    wrong = first_index(pc.and_(pc.is_valid(column), pc.less(codes, 0)))
-    if wrong is not None:
-        raise DataError(
-            f"{table.row(wrong)}: column {show(name)} must hold a class of the training file (got "
-            f"{show(column[wrong].as_py())}); the classes are {listed(known)}; empty the cell, or "
-            "drop the column, to predict without labels"
-        )
+    valid = pc.or_(pc.is_null(column), pc.greater_equal(codes, 0))
+    remedy = (
+        f"the classes are {listed(known)}; empty the cell, or drop the column, to predict without "
+        "labels"
+    )
+    table.check(name, column, valid, "hold a class of the training file", remedy)
     notes = [f"label {show(name)}: {len(known)} classes"]
     if column.null_count:
         notes.append(f"{counted(column.null_count, 'row')} without a label")
@@ -161,13 +156,10 @@ def _from_masks(table: Table, masks: Mapping[str, str], cells: Mapping[str, Cell
 def _from_part_names(table: Table, name: str, column: Cells) -> Split:
     words = pc.utf8_lower(pc.utf8_trim_whitespace(as_text(column)))
     codes = pc.index_in(words, value_set=pa.array(list(PART_NAMES)))
-    wrong = first_index(pc.and_(pc.is_valid(column), pc.is_null(codes)))
-    if wrong is not None:
-        word = str(column[wrong].as_py())
-        raise DataError(
-            f"{table.row(wrong)}: column {show(name)} must hold train, val or test, or be empty "
-            f"(got {show(word)}); correct it{did_you_mean(word, list(PART_NAMES))}"
-        )
+    wrong = pc.and_(pc.is_valid(column), pc.is_null(codes))
+    first = next(iter(column.filter(wrong).to_pylist()), "")
+    hint = f"correct it{did_you_mean(str(first), list(PART_NAMES))}"
+    table.check(name, column, pc.invert(wrong), "hold train, val or test, or be empty", hint)
     part_of_code = np.array([*PART_NAMES.values(), -1])
     part = torch.from_numpy(part_of_code[pc.fill_null(codes, len(PART_NAMES)).to_numpy()])
     return Split.of(part == 0, part == 1, part == 2)

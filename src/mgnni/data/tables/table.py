@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mgnni.data.tables.messages import did_you_mean, first_line, listed, os_reason, show
 from mgnni.errors import DataError
 
@@ -58,6 +60,24 @@ class Table(ABC):
             f"{self.path}: there is no column {show(name)} (--{option}); the columns are "
             f"{listed(self.names)}{did_you_mean(name, self.names)}{self.delimiter_hint()}"
         )
+
+    def check(self, name: str, cells: Cells, valid: Any, expected: str, remedy: str) -> None:
+        """Raises an error that names the first invalid cell of a column.
+
+        Args:
+            name (str): Name of the column.
+            cells (Cells): Its cells.
+            valid (Cells or numpy.ndarray): Mask of the valid cells; null counts as valid.
+            expected (str): What the column must do, for the message.
+            remedy (str): What to do about it, for the message.
+        """
+        index = pc.index(pa.array(valid) if isinstance(valid, np.ndarray) else valid, False).as_py()
+        if index >= 0:
+            cell = cells[index].as_py()
+            raise DataError(
+                f"{self.row(index)}: column {show(name)} must {expected} (got "
+                f"{'an empty cell' if cell is None else show(cell)}); {remedy}"
+            )
 
     def find(self, given: str | None, candidates: Sequence[str], option: str) -> str | None:
         """Returns the given column, or else the first candidate that exists, ignoring case."""

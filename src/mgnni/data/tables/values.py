@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mgnni.data.tables.messages import show
 from mgnni.data.tables.table import Cells, Table, pa, pc
-from mgnni.errors import DataError
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
@@ -18,12 +16,6 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 # Spellings of a missing value in numeric and boolean columns, in any case, after pandas.read_csv.
 MISSING = ("na", "n/a", "nan", "-nan", "null", "none", "<na>", "#n/a", "#na")
 Doubles = npt.NDArray[np.float64]
-
-
-def first_index(mask: Cells, wanted: bool = True) -> int | None:
-    """Returns the first index at which a mask has the wanted value; nulls are skipped."""
-    index = pc.index(mask, pa.scalar(wanted)).as_py()
-    return None if index < 0 else int(index)
 
 
 def means_missing(column: Cells) -> Cells:
@@ -51,20 +43,15 @@ def kind_of(table: Table, name: str, column: Cells) -> str:
         return "number"
     is_number = pc.match_substring_regex(words, NUMBER)
     if pc.any(is_number).as_py():
-        wrong = first_index(is_number, False)
-        if wrong is not None:
-            raise DataError(
-                f"{table.row(wrong)}: column {show(name)} must hold numbers like its other rows "
-                f"(got {show(column[wrong].as_py())}); correct it, leave it empty if it is "
-                f"missing, or pass --categorical {name} or --ignore {name}"
-            )
-        return "number"
-    comma = first_index(pc.match_substring_regex(words, DECIMAL_COMMA))
-    if comma is not None:
-        raise DataError(
-            f"{table.row(comma)}: column {show(name)} must have decimal points (got "
-            f"{show(column[comma].as_py())}); write 1.5, not 1,5, or pass --categorical {name}"
+        remedy = (
+            "correct it, leave it empty if it is missing, or pass "
+            f"--categorical {name} or --ignore {name}"
         )
+        table.check(name, column, is_number, "hold numbers like its other rows", remedy)
+        return "number"
+    has_comma = pc.match_substring_regex(words, DECIMAL_COMMA)
+    remedy = f"write 1.5, not 1,5, or pass --categorical {name}"
+    table.check(name, column, pc.invert(has_comma), "have decimal points", remedy)
     distinct = set(pc.unique(pc.utf8_lower(words)).drop_null().to_pylist())
     return "bool" if distinct <= {"true", "false"} else "category"
 
@@ -80,24 +67,16 @@ def numbers(table: Table, name: str, column: Cells, *, missing: bool = True) -> 
             errors. (default: :obj:`True`)
     """
     values = _cast(column)
-    remedy = "leave it empty if it is missing" if missing else "remove the edge"
+    remedy = f"correct it, or {'leave it empty if it is missing' if missing else 'remove the edge'}"
     if values is None:
         trimmed = pc.utf8_trim_whitespace(_without_missing(column) if missing else column)
-        wrong = first_index(pc.match_substring_regex(trimmed, NUMBER), False)
-        if wrong is not None:
-            raise DataError(
-                f"{table.row(wrong)}: column {show(name)} must hold numbers (got "
-                f"{show(column[wrong].as_py())}); correct it, or {remedy}"
-            )
+        is_number = pc.match_substring_regex(trimmed, NUMBER)
+        table.check(name, column, is_number, "hold numbers", remedy)
         values = pc.cast(trimmed, pa.float64())
     if missing:
         values = _without_missing(values)
-    wrong = first_index(pc.less_equal(pc.abs(values), LARGEST), False)  # nan compares false
-    if wrong is not None:
-        raise DataError(
-            f"{table.row(wrong)}: column {show(name)} must hold finite numbers below 3.4e38 (got "
-            f"{show(column[wrong].as_py())}); correct it, or {remedy}"
-        )
+    is_finite = pc.less_equal(pc.abs(values), LARGEST)  # nan compares false
+    table.check(name, column, is_finite, "hold finite numbers below 3.4e38", remedy)
     return np.asarray(pc.fill_null(values, float("nan")).to_numpy(), dtype=np.float64)
 
 
@@ -114,12 +93,8 @@ def booleans(table: Table, name: str, column: Cells, *, missing: bool = False) -
     text = as_text(column)
     words = pc.utf8_lower(pc.utf8_trim_whitespace(_without_missing(text) if missing else text))
     codes = pc.index_in(words, value_set=pa.array(list(BOOLEANS)))
-    wrong = first_index(pc.and_(pc.is_valid(words), pc.is_null(codes)))
-    if wrong is not None:
-        raise DataError(
-            f"{table.row(wrong)}: column {show(name)} must hold 0 or 1, true or false (got "
-            f"{show(column[wrong].as_py())}); correct it"
-        )
+    valid = pc.or_(pc.is_null(words), pc.is_valid(codes))
+    table.check(name, column, valid, "hold 0 or 1, true or false", "correct it")
     by_code = np.array([*BOOLEANS.values(), np.nan])
     return np.asarray(by_code[pc.fill_null(codes, len(BOOLEANS)).to_numpy()])
 
