@@ -103,7 +103,7 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     ),
     "features that are one number": (
         "a.npz",
-        npz(x=np.float32(1), y=[0], edge_index=np.zeros((2, 0), int)),
+        npz(x=np.float32(1), y=[[0, 1]], edge_index=np.zeros((2, 0), int)),
         r": features must .*shape \(\)",
     ),
     "fewer rows of features than labels": (

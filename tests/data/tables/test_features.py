@@ -140,7 +140,7 @@ def test_dictionaries_decimals_and_views_in_parquet(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["NA", "n/a", "nan", "NaN", "-nan", "NULL", "None", "<NA>", " na "]
+    "word", ["NA", "n/a", "nan", "NaN", "-nan", "NULL", "None", "<NA>", "#N/A", " na "]
 )
 def test_spellings_of_missing_are_missing_among_numbers(word: str, write: Write) -> None:
     expected = features(write(table(["1", "", "3", "8"]), NO_EDGES, name="empty"))

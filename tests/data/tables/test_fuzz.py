@@ -43,11 +43,11 @@ def mutated(array: np.ndarray, rng: random.Random) -> Any:
     if kind == "rank":
         return array[..., None] if rng.random() < 0.5 else array[None]
     if kind == "scalar":
-        return array.reshape(-1)[0]
+        return array.reshape(-1)[0] if array.size else array
     if kind == "turned":
         return array.T.copy() if array.ndim > 1 else np.stack([array, array], axis=1)
     array = array.copy()
-    if array.dtype != bool:
+    if array.size and array.dtype.kind in "fi":
         values = [-1, 0, 99, *([np.nan, np.inf, 1e300] if array.dtype.kind == "f" else [])]
         with np.errstate(over="ignore"):
             array.reshape(-1)[rng.randrange(array.size)] = rng.choice(values)
