@@ -70,7 +70,7 @@ def damaged(entry: Entry, root: Path, reason: str) -> DataError:
     """Returns the error for files with unexpected content."""
     again = f"{entry.remedy}, or copy it there again" if entry.remedy else "load it again"
     return DataError(
-        f"{entry.name}: {root / entry.place} is damaged or incomplete ({reason}); remove it and "
+        f"{entry.name}: {root / entry.place} is damaged or cut short ({reason}); remove it and "
         f"{again}"
     )
 

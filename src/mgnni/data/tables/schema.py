@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from types import NoneType
-from typing import Any, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mgnni.data.tables.messages import listed
 from mgnni.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:  # the command line starts without numpy
+    import numpy.typing as npt
 
 # Default names of columns, compared without regard to case; the first one that exists is used.
 ID_NAMES = ("id", "node", "node_id", "name")
@@ -34,7 +34,8 @@ T = TypeVar("T")
 class TableOptions:
     """Options that say which column is what and how the graph is read. All are optional.
 
-    Where several names may be given, a string is one name.
+    Where several names may be given, a string is one name. The command line shows the lines below
+    as the help of its options.
 
     Args:
         id (str, optional): Column of ``nodes`` with the id of each node.
@@ -54,18 +55,16 @@ class TableOptions:
         weight (str, optional): Column of ``edges`` with the edge weight.
         graph (str, optional): Column of ``nodes`` with the graph a node belongs to; also of
             ``edges`` if node ids are unique within a graph only.
-        directed (bool, optional): If :obj:`True`, edges are used as listed. If :obj:`False`, an
-            edge listed in one direction stands for both. If :obj:`None`, edges are used as listed
-            and the graph is undirected if each edge is listed in both directions.
-            (default: :obj:`None`)
+        directed (bool, optional): Whether the graph is directed. ``True`` uses edges as listed;
+            with ``False``, an edge listed in one direction stands for both. By default edges are
+            used as listed, and the graph is undirected if all edges are listed in both directions.
         delimiter (str, optional): Delimiter of text tables. By default a comma, or a tab in
             ``.tsv``.
-        degree (bool, optional): If :obj:`True`, adds the in-degree as a feature.
-            (default: :obj:`False`)
-        standardize (bool, optional): If :obj:`True`, scales numeric columns to mean 0 and standard
-            deviation 1 over the training nodes. (default: :obj:`False`)
-        allow_unseen (bool, optional): If :obj:`True`, accepts splits with classes in validation or
-            test that do not occur in training. (default: :obj:`False`)
+        degree (bool, optional): Adds the in-degree as a feature.
+        standardize (bool, optional): Scales numeric columns to mean 0 and standard deviation 1
+            over the training nodes.
+        allow_unseen (bool, optional): Accepts splits with classes in validation or test that do
+            not occur in training.
     """
 
     id: str | None = None
@@ -144,11 +143,11 @@ class Column:
 
     def standardized(self, seen: npt.NDArray[Any]) -> Column:
         """Returns the column with the mean and standard deviation of the given numbers."""
-        deviation = float(seen.std(dtype=np.float64))
+        deviation = float(seen.std(dtype="float64"))
         # Treat a spread of rounding errors as none: dividing by it would magnify them.
-        if deviation <= ROUNDING * float(np.abs(seen).max(initial=0.0)):
+        if deviation <= ROUNDING * float(abs(seen).max(initial=0.0)):
             deviation = 1.0
-        return replace(self, mean=float(seen.mean(dtype=np.float64)), deviation=deviation)
+        return replace(self, mean=float(seen.mean(dtype="float64")), deviation=deviation)
 
 
 @dataclass(frozen=True)
