@@ -164,7 +164,7 @@ def _first_best(values: Sequence[float]) -> int:
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
-        Rule("validation", "test metric at the epoch selected on validation data", "", _selected),
+        Rule("validation", "test metric at the epoch chosen on validation data", "", _selected),
         Rule(
             "gin",
             "one epoch for all folds, the best of their mean TEST metric: optimistic",

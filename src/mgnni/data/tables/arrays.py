@@ -182,22 +182,15 @@ def _features(
     splits: Sequence[Split],
 ) -> tuple[Floats, tuple[Column, ...]]:
     """Returns the standardized features of all graphs, and their columns."""
-    parts = [graph.x() for graph in graphs]
-    width = parts[0].shape[1]
-    for graph, part in zip(graphs, parts, strict=True):
-        if part.shape[1] != width:
-            raise DataError(
-                f"{graph.where}: features must have the same number of columns in all graphs (got "
-                f"shape {part.shape} after {width} columns); convert them"
-            )
-    names = [f"x_{i}" for i in range(width)]
+    x = _stacked_features(graphs)
+    names = [f"x_{i}" for i in range(x.shape[1])]
     if schema is not None:
         columns = schema.columns
         trained = list(schema.table_columns)
         if trained != names:
             raise DataError(
                 f"{where}: features must be those of training, {counted(len(trained), 'column')} "
-                f"(got {width}: x_0, x_1 and so on); in training they were {listed(trained)}"
+                f"(got {len(names)}: x_0, x_1 and so on); in training they were {listed(trained)}"
             )
     else:
         columns = tuple(Column(name, "number") for name in names)
@@ -205,8 +198,7 @@ def _features(
             columns = (*columns, Column("degree", "degree"))
         columns = columns or (Column("constant", "constant"),)
     more = {"degree": degree, "constant": np.ones_like(degree)}
-    extra = [more[column.kind] for column in columns if column.kind in more]
-    x = np.concatenate([np.concatenate(parts), *extra], axis=1)
+    x = np.concatenate([x, *(more[c.kind] for c in columns if c.kind in more)], axis=1)
     if schema is None and options.standardize:
         train = training_nodes(splits, None, len(x))
         columns = tuple(
@@ -218,3 +210,15 @@ def _features(
     if mean.any() or (deviation != 1).any():
         x = ((x - mean) / deviation).astype(np.float32)
     return x, columns
+
+
+def _stacked_features(graphs: Sequence[ArrayGraph]) -> Floats:
+    parts = [graph.x() for graph in graphs]
+    width = parts[0].shape[1]
+    for graph, part in zip(graphs, parts, strict=True):
+        if part.shape[1] != width:
+            raise DataError(
+                f"{graph.where}: features must have the same number of columns in all graphs (got "
+                f"shape {part.shape} after {width} columns); convert them"
+            )
+    return np.concatenate(parts)

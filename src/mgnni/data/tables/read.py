@@ -125,7 +125,7 @@ def _read(path: Path, options: TableOptions, schema: Schema | None) -> GraphFile
     )
 
 
-def _npz_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def _load_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     known = [key for keys in NPZ_NAMES.values() for key in keys]
     try:
         # Opened here because numpy does not close a truncated file.
@@ -133,7 +133,7 @@ def _npz_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
             file = np.load(stream, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("a single array")
-            loaded = {key: file[key] for key in known if key in file.files}
+            return {key: file[key] for key in known if key in file.files}
     except PermissionError:
         raise
     except Exception as error:  # numpy documents no error types for damaged files
@@ -143,6 +143,11 @@ def _npz_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
             f"{path}: must hold plain arrays as written by numpy.savez (got {problem}); save it "
             "again, with text as fixed-width strings and no objects"
         ) from error
+
+
+def _npz_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Returns the arrays of a file under the names and in the shapes of PyG."""
+    loaded = _load_npz(path)
     arrays = {}
     for name, keys in NPZ_NAMES.items():
         found = [key for key in keys if key in loaded]
