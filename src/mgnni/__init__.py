@@ -11,8 +11,8 @@ from mgnni.version import __version__
 if TYPE_CHECKING:
     from mgnni.data.compare import compare as compare
     from mgnni.data.registry import load_task as load_task
-    from mgnni.data.tables.options import TableOptions as TableOptions
     from mgnni.data.tables.read import read_graphs as read_graphs
+    from mgnni.data.tables.schema import TableOptions as TableOptions
     from mgnni.data.task import Task as Task
     from mgnni.errors import ArgumentError as ArgumentError
     from mgnni.errors import ConvergenceError as ConvergenceError
@@ -79,7 +79,7 @@ _HOMES = {
     "SolveStats": "mgnni.solve.result",
     "SSE": "mgnni.models.sse",
     "Status": "mgnni.solve.result",
-    "TableOptions": "mgnni.data.tables.options",
+    "TableOptions": "mgnni.data.tables.schema",
     "Task": "mgnni.data.task",
 }
 __all__ = [*_HOMES, "__version__"]

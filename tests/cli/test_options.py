@@ -16,7 +16,7 @@ from mgnni.cli.options import options_of
 from mgnni.cli.train_options import CHOICES, SPOKEN, given
 from mgnni.data.metrics import METRICS
 from mgnni.data.rules import RULES
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.build import FLOWS
 from mgnni.graph.normalize import NORMALIZATIONS

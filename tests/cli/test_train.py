@@ -25,7 +25,7 @@ from mgnni.cli.app import parse
 from mgnni.cli.train_progress import Clock
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.registry import load_task
-from mgnni.data.root import data_root
+from mgnni.data.storage import data_root
 from mgnni.data.task import stratified_labels
 from mgnni.train.config import Config, ModelConfig
 from mgnni.train.presets import preset_for

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mgnni.cli.errors import UsageError
 from mgnni.cli.files import writable_folder
 from mgnni.errors import MgnniError
-from mgnni.files import whole_file
+from mgnni.files import atomic_write
 
 if TYPE_CHECKING:
     Names = tuple[str, ...]
@@ -132,14 +132,14 @@ def _save(folder: Path, table: dict[str, Any], text: str) -> list[Path]:
     """Store a table, and draw it where there is a picture of it."""
     kind = "cpu" if table["device"].startswith("cpu") else "cuda"
     path = folder / f"{table['table']}-{kind}.json"
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
     if table["table"] not in DRAWN or not _can_draw():
         return [path]
     from mgnni.cli.bench_figure import FIGURES
 
     picture = path.with_suffix(".png")
-    with whole_file(picture) as file:
+    with atomic_write(picture) as file:
         FIGURES[table["table"]](table, file)
     return [path, picture]
 

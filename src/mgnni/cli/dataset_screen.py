@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from mgnni.data.root import VARIABLE
+from mgnni.data.storage import VARIABLE
 
 WIDTH = 100  # of the table, where the terminal does not say how wide it is
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mgnni.cli.errors import UsageError
 from mgnni.data.catalog import ENTRIES, find_entry
 from mgnni.data.entry import Entry
-from mgnni.data.root import data_root
+from mgnni.data.storage import data_root
 from mgnni.errors import ArgumentError
 
 if TYPE_CHECKING:

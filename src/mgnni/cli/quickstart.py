@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mgnni.cli.errors import UsageError
 from mgnni.cli.files import writable_folder
-from mgnni.files import whole_file
+from mgnni.files import atomic_write
 
 COLORED = 10  # nodes at the beginning of every chain that carry a colour
 LONGEST, MOST = 100_000, 2_000_000  # nodes of a chain, and of all: more is a typing mistake
@@ -89,8 +89,8 @@ class Quickstart:
             outcomes = study(settings, on_epoch)
         files = {"picture": folder / "accuracy.png", "report": folder / "report.json"}
         report = make_report(settings, outcomes, files, time.perf_counter() - start)
-        with whole_file(files["picture"]) as file:
+        with atomic_write(files["picture"]) as file:
             draw(report, file)
-        with whole_file(files["report"]) as file:
+        with atomic_write(files["report"]) as file:
             file.write(to_json(report).encode())
         show_result(report, as_json=self.json)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mgnni.data.colors import color_chains
+from mgnni.data.chains import color_chains
 from mgnni.graph.propagation import Propagation
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.certificates import Certificates

@@ -14,7 +14,7 @@ from mgnni.cli.errors import Interrupted, UsageError
 from mgnni.cli.files import folder_for
 from mgnni.data.catalog import benchmark_named
 from mgnni.data.rules import DEFAULT_RULE
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.schema import TableOptions
 from mgnni.models.catalog import MGNNI, MODELS
 from mgnni.train.config import Config, changed
 from mgnni.train.presets import preset_for

@@ -11,8 +11,8 @@ from tyro.conf import Fixed, OmitArgPrefixes, Positional, Suppress, arg
 
 from mgnni.cli.options import option, options_of
 from mgnni.data.rules import RULES
-from mgnni.data.tables import options as tables
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables import schema as tables
+from mgnni.data.tables.schema import TableOptions
 from mgnni.models.catalog import find_model
 from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING, Config, ModelConfig, options_class
 from mgnni.train.presets import PRESETS

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgnni.data.tables.wording import counted, first_line, listed, nearest, reason, show
+from mgnni.data.tables.messages import counted, did_you_mean, first_line, listed, os_reason, show
 
 
 def test_values_are_shown_in_one_short_line() -> None:
@@ -26,7 +26,7 @@ def test_long_lists_are_cut() -> None:
     ],
 )
 def test_nearest(name: str, names: list[str], hint: str) -> None:
-    assert nearest(name, names) == hint
+    assert did_you_mean(name, names) == hint
 
 
 def test_counts() -> None:
@@ -36,4 +36,4 @@ def test_counts() -> None:
 def test_errors_of_others_in_one_line() -> None:
     assert first_line(ValueError("bad.\nVery bad.")) == "bad"
     assert first_line(EOFError()) == "EOFError"
-    assert reason(PermissionError(13, "Permission denied", "/file")) == "permission denied"
+    assert os_reason(PermissionError(13, "Permission denied", "/file")) == "permission denied"

@@ -1,4 +1,4 @@
-"""How a message shows a value, lists names and guesses which one was meant: always in one line."""
+"""Parts of error messages: values, lists of names and suggestions, always on one line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MOST_NAMES = 12
 
 
 def show(value: object) -> str:
-    """Return the value as it would be typed in Python, cut if it is long."""
+    """Returns ``repr(value)``, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 4]}...{text[0]}"
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return the names one after another, the first ones if there are many."""
+    """Returns the names separated by commas; only the first ones if there are many."""
     every = list(names)
     if not every:
         return "nothing"
@@ -27,29 +27,29 @@ def listed(names: Iterable[object]) -> str:
     return f"{shown}{more}"
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
-    """Return the end of a message that names what may have been meant, or nothing."""
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Returns a suggestion to append to a message, empty if no name is similar."""
     by_lower = {other.strip().lower(): other for other in names}
     near = difflib.get_close_matches(name.strip().lower(), by_lower, n=1)
     return f"; did you mean {show(by_lower[near[0]])}?" if near else ""
 
 
 def counted(count: int, noun: str) -> str:
-    """Return ``1 edge`` or ``1,234 edges``."""
+    """Returns ``1 edge`` or ``1,234 edges``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def reason(error: OSError) -> str:
-    """Return why the system refused, without the path, which the message names already."""
+def os_reason(error: OSError) -> str:
+    """Returns the reason the operating system gives, without the path."""
     return os.strerror(error.errno).lower() if error.errno else first_line(error)
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error of another library says, in short; its kind if it says nothing."""
+    """Returns the first line of an error message, or the type of the error if it is empty."""
     lines = str(error).splitlines()
     return printable(lines[0]).rstrip(". :") if lines else type(error).__name__
 
 
 def printable(text: str) -> str:
-    """Return text from a file in short, with a ? for what a terminal would not show or obey."""
+    """Returns shortened text from a file, with ``?`` for control characters."""
     return "".join(c if c.isprintable() else "?" for c in text[:LONGEST_LINE])

@@ -1,17 +1,21 @@
-"""Text tables, .csv and .tsv, plain or compressed: read fast, and explained slowly when wrong."""
+"""CSV and TSV files, plain or compressed with gzip.
+
+pyarrow parses them. If it fails, or if the file has quotes, Python's ``csv`` module, which is
+slower and stricter, reads the file as well to find the row with the mistake.
+"""
 
 from __future__ import annotations
 
-import csv as plain_csv
+import csv as python_csv
 import gzip
 import io
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, NoReturn, cast
 
-from mgnni.data.tables.arrow import csv, pa, pc
-from mgnni.data.tables.wording import first_line, reason, show
+from mgnni.data.tables.messages import first_line, os_reason, show
+from mgnni.data.tables.table import Cells, Table, csv, pa
 from mgnni.errors import DataError
 
 BLOCK = 8 << 20  # bytes read at a time; a row must fit
@@ -20,8 +24,13 @@ GZIP = b"\x1f\x8b"
 UNREADABLE = (OSError, EOFError, zlib.error)
 
 
-class DelimitedTable:
-    """A table in one text file, UTF-8, whose first row names the columns."""
+class CsvTable(Table):
+    """A table in a UTF-8 text file whose first row holds the names of the columns.
+
+    Args:
+        path (Path): The file; it is decompressed if it ends in ``.gz``.
+        delimiter (str): The character between two cells.
+    """
 
     typed = False
 
@@ -29,11 +38,11 @@ class DelimitedTable:
         self.path = path
         self.delimiter = delimiter
         self._check_start()
-        self.names: tuple[str, ...] = tuple(self._header())
+        self.names = tuple(self._header())
         self._check_names()
 
-    def read(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return columns of text, as they stand in the file; an empty cell is null."""
+    def read(self, names: Sequence[str]) -> dict[str, Cells]:
+        """Returns columns of text exactly as written, with null for empty cells."""
         try:
             table = csv.read_csv(
                 str(self.path),
@@ -48,23 +57,24 @@ class DelimitedTable:
                     strings_can_be_null=True,
                 ),
             )
+            # pyarrow accepts a stray quote, which joins rows, and text after a closing quote.
+            if self._has_quotes():
+                self._check_records()
+        except pa.ArrowInvalid as error:
+            self._find_mistake(error)
         except (pa.ArrowException, *UNREADABLE) as error:
-            self._explain(error)
-        columns = {name: table[name] for name in names}
-        # A stray quote swallows rows up to the next one, or to the end, and nothing complains.
-        if self._odd_quotes() or any(_has_newline(column) for column in columns.values()):
-            self._check_records()
-        return columns
+            raise self._unreadable(error) from error
+        return {name: table[name] for name in names}
 
     def row(self, index: int) -> str:
-        """Return file and row, the header being row 1 and blank lines counted."""
+        """Returns the file and the row number; the header is row 1 and blank lines count."""
         number = index + 2
         try:
             with self._text() as text:
                 filled = (row for row, record in self._records(text) if record)
                 number = next(row for i, row in enumerate(filled) if i == index + 1)
-        except (StopIteration, plain_csv.Error, *UNREADABLE):
-            pass  # the count without blank lines is the best there is
+        except (StopIteration, python_csv.Error, *UNREADABLE):
+            pass  # the number without blank lines is the best estimate
         return f"{self.path}, row {number}"
 
     def _open(self) -> IO[bytes]:
@@ -76,9 +86,13 @@ class DelimitedTable:
         return io.TextIOWrapper(self._open(), encoding="utf-8-sig", errors="replace", newline="")
 
     def _records(self, text: IO[str]) -> Iterator[tuple[int, list[str]]]:
-        """Yield row number and cells; a blank line has no cells."""
-        reader = plain_csv.reader(text, delimiter=self.delimiter, strict=True)
+        """Yields the row number and the cells; a blank line has no cells."""
+        reader = python_csv.reader(text, delimiter=self.delimiter, strict=True)
         yield from enumerate(reader, start=1)
+
+    def _has_quotes(self) -> bool:
+        with self._open() as file:
+            return any(b'"' in block for block in iter(lambda: file.read(BLOCK), b""))
 
     def _check_start(self) -> None:
         try:
@@ -93,14 +107,14 @@ class DelimitedTable:
             )
         if start.startswith(UTF16):
             raise DataError(
-                f"{self.path}, row 1: must be UTF-8 (got UTF-16, as byte 0 tells); save it as "
-                "UTF-8: iconv -f utf-16 -t utf-8"
+                f"{self.path}, row 1: must be UTF-8 (got UTF-16, see byte 0); save it as UTF-8: "
+                "iconv -f utf-16 -t utf-8"
             )
         if b"\0" in start or start.startswith(GZIP):
             kind = "gzip" if start.startswith(GZIP) else "binary"
             raise DataError(
                 f"{self.path}: must be text (got {kind} data); export the table as CSV in UTF-8, "
-                "or give the file the suffix of what it is (.parquet, .csv.gz)"
+                "or use the suffix of its format (.parquet, .csv.gz)"
             )
 
     def _header(self) -> list[str]:
@@ -109,10 +123,10 @@ class DelimitedTable:
                 self._check_encoding(file, lines=1)
             with self._text() as text:
                 return next(record for _, record in self._records(text) if record)
-        except (StopIteration, plain_csv.Error) as error:
+        except (StopIteration, python_csv.Error) as error:
             raise DataError(
-                f"{self.path}, row 1: must name the columns (got {show(str(error))}); write "
-                "their names there, with closed quotes"
+                f"{self.path}, row 1: must hold the names of the columns (got "
+                f"{show(str(error))}); write them there, and close all quotes"
             ) from error
         except UNREADABLE as error:
             raise self._unreadable(error) from error
@@ -122,25 +136,17 @@ class DelimitedTable:
             if not name.strip():
                 raise DataError(
                     f"{self.path}, row 1: every column needs a name (got none for column {place}); "
-                    "name it, or drop it (pandas writes its index so: use index=False)"
+                    "add a name, or drop the column (pandas writes its index like this: use "
+                    "index=False)"
                 )
             if name in self.names[: place - 1]:
                 raise DataError(
-                    f"{self.path}, row 1: two columns must not share a name (got {show(name)} for "
+                    f"{self.path}, row 1: column names must be unique (got {show(name)} for "
                     f"columns {self.names.index(name) + 1} and {place}); rename one"
                 )
 
-    def _odd_quotes(self) -> bool:
-        quotes = 0
-        with self._open() as file:
-            while block := file.read(BLOCK):
-                quotes += block.count(b'"')
-        return quotes % 2 == 1
-
-    def _explain(self, error: Exception) -> None:
-        """Raise what is wrong with the file, with its row."""
-        if not isinstance(error, pa.ArrowInvalid):
-            raise self._unreadable(error) from error
+    def _find_mistake(self, error: Exception) -> NoReturn:
+        """Raises an error that names the row pyarrow failed at."""
         try:
             with self._open() as file:
                 self._check_encoding(file)
@@ -148,8 +154,8 @@ class DelimitedTable:
         except UNREADABLE as unreadable:
             raise self._unreadable(unreadable) from unreadable
         raise DataError(
-            f"{self.path}: cannot be read as a table ({first_line(error)}); check its "
-            "delimiter and quotes"
+            f"{self.path}: cannot be read as a table ({first_line(error)}); check its delimiter "
+            "and quotes"
         ) from error
 
     def _check_encoding(self, file: IO[bytes], lines: int | None = None) -> None:
@@ -166,18 +172,24 @@ class DelimitedTable:
                 return
 
     def _check_records(self) -> None:
-        """Raise if a row has too few or too many cells, or the last quote is open."""
-        number = 1
+        """Checks the number of cells in each row and the quotes."""
+        number = 0
         try:
             with self._text() as text:
                 for number, record in self._records(text):
                     if record and len(record) != len(self.names):
                         raise DataError(
-                            f"{self.path}, row {number}: must have {len(self.names)} cells, as the "
-                            f"header has (got {len(record)}); complete the row, and quote cells "
-                            f"that hold a {show(self.delimiter)}"
+                            f"{self.path}, row {number}: must have {len(self.names)} cells like "
+                            f"the header (got {len(record)}); complete the row, and quote cells "
+                            f"that contain {show(self.delimiter)}"
                         )
-        except plain_csv.Error as error:
+        except python_csv.Error as error:
+            if "expected after" in str(error):
+                raise DataError(
+                    f"{self.path}, row {number + 1}: a closing quote must end the cell (got text "
+                    "after it); remove the quotes of the cell, or write a quote inside quotes "
+                    'twice ("")'
+                ) from error
             raise DataError(
                 f"{self.path}, after row {number}: every quote must be closed (got "
                 f'{show(str(error))}); close or remove the quote (") there'
@@ -185,14 +197,10 @@ class DelimitedTable:
 
     def _unreadable(self, error: Exception) -> DataError:
         if isinstance(error, PermissionError):
-            why, remedy = reason(error), "change its permissions"
+            why, remedy = os_reason(error), "change its permissions"
         elif self.path.suffix.lower() == ".gz":
-            why, remedy = str(error), "compress it again, or copy it again if it was cut"
+            why, remedy = str(error), "compress or copy it again"
         else:
-            why = reason(error) if isinstance(error, OSError) else str(error)
-            remedy = "check that it is a file that other programs can open"
+            why = os_reason(error) if isinstance(error, OSError) else str(error)
+            remedy = "check that other programs can open it"
         return DataError(f"{self.path}: cannot be read ({why.rstrip('.')}); {remedy}")
-
-
-def _has_newline(column: Any) -> bool:
-    return bool(pc.any(pc.match_substring(column, "\n")).as_py())

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
-import io
 import os
-import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
-import torch
-from torch_geometric.data import Data, HeteroData
 
-from mgnni.data.tables.options import TableOptions
+from data.tables.refusals import parquet_bytes, refused
 from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import DataError
 
 HEADER = "id,size,colour,label,split\n"
@@ -31,40 +25,6 @@ def nodes(*rows: str, header: str = HEADER) -> str:
     """The table of nodes with its last rows replaced."""
     kept = ROWS[: len(ROWS) - len(rows)]
     return header + "".join(f"{row}\n" for row in [*kept, *rows])
-
-
-def listing(folder: Path) -> dict[str, str]:
-    """A hash of every file."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-def refused(path: Path, folder: Path, options: TableOptions | None = None) -> str:
-    """The message, after the checks that hold for every message."""
-    before = listing(folder)
-    with pytest.raises(DataError) as caught:
-        read_graphs(path, options)
-    message = str(caught.value)
-    assert listing(folder) == before
-    assert "\n" not in message
-    assert message.startswith(str(path)), message
-    assert ";" in message, f"no remedy: {message}"
-    return message
-
-
-def npz(**arrays: Any) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
-
-
-def parquet_bytes(**columns: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    parquet.write_table(pa.table(columns), sink)
-    return bytes(sink.getvalue())
 
 
 CATEGORIES = HEADER + "".join(f"n{i},{i},c{i},{i % 2},train\n" for i in range(1001))
@@ -91,7 +51,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "no label column": (
         {"nodes.csv": "id,size\na,1\n"},
         {},
-        r"/nodes.csv: a column must be the label.*got 'id', 'size'.*--label",
+        r"/nodes.csv: .*label.*got 'id', 'size'.*--label",
     ),
     "two label columns": (
         {"nodes.csv": "id,label,y\na,x,1\nb,y,2\n"},
@@ -115,12 +75,12 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "unknown weight column": ({}, {"weight": "w"}, r"/edges.csv: .*'w' \(--weight\)"),
     "label as a feature": ({}, {"features": "label"}, r"/nodes.csv: .*got 'label'.*--features"),
     "label is the split": ({}, {"label": "split"}, r"/nodes.csv: .*label and split"),
-    "id is the label": ({}, {"id": "label"}, r"/nodes.csv: .*ids must have a column of their own"),
+    "id is the label": ({}, {"id": "label"}, r"/nodes.csv: .*got 'label'.*--id"),
     "categorical label": ({}, {"categorical": "label"}, r"/nodes.csv: .*'label'.*--categorical"),
     "edges without a target": (
         {"edges.csv": "source,end\na,b\n"},
         {},
-        r"/edges.csv: a column must be the target.*got 'source', 'end'.*--target",
+        r"/edges.csv: .*target.*got 'source', 'end'.*--target",
     ),
     "another delimiter": (
         {"edges.csv": "source;target\na;b\n"},
@@ -130,7 +90,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "dangling source": (
         {"edges.csv": "source,target\na,b\nz,b\nz,a\n"},
         {},
-        r"/edges.csv, row 3: column 'source' .*'z', which no node has; 2 such edges",
+        r"/edges.csv, row 3: column 'source' .*'z'.*; 2 such edges",
     ),
     "dangling target after blank lines": (
         {"edges.csv": "source,target\n\na,b\n\n\na,z\n"},
@@ -140,7 +100,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "dangling by a blank": (
         {"edges.csv": "source,target\na, b\n"},
         {},
-        r"/edges.csv, row 2: .*' b'.*'b' differs from it only in blanks",
+        r"/edges.csv, row 2: .*' b'.*'b' differs .*only in spaces",
     ),
     "dangling by leading zeros": (
         {"nodes.csv": "id,label\n007,x\n8,y\n", "edges.csv": "source,target\n8,7\n"},
@@ -158,11 +118,6 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
         r"/nodes.csv, row 5: .*'b', as in row 3",
     ),
     "missing id": ({"nodes.csv": nodes(",9,red,x,test")}, {}, r"/nodes.csv, row 5: .*empty cell"),
-    "nan": (
-        {"nodes.csv": nodes("d,nan,red,x,test")},
-        {},
-        r"/nodes.csv, row 5: column 'size' .*finite.*'nan'.*leave it empty",
-    ),
     "infinity": ({"nodes.csv": nodes("d,-inf,red,x,test")}, {}, r", row 5: .*finite.*'-inf'"),
     "too large for float32": ({"nodes.csv": nodes("d,1e39,red,x,test")}, {}, r"row 5: .*'1e39'"),
     "text among numbers": (
@@ -178,7 +133,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "a column of nothing": (
         {"nodes.csv": "id,size,label\na,,x\nb,,y\n"},
         {},
-        r"/nodes.csv: column 'size' .*only empty cells.*--ignore size",
+        r"/nodes.csv: column 'size' .*only empty.*--ignore size",
     ),
     "latin-1": (
         {"nodes.csv": nodes("d,4,blé,y,test").encode("latin-1")},
@@ -204,7 +159,17 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "two stray quotes": (
         {"edges.csv": 'source,target\na,"b\nb,c\nc,d"e\n'},
         {},
-        r"/edges.csv, after row 1: every quote must be closed",
+        r"/edges.csv, row 2: a closing quote must end the cell",
+    ),
+    "text after a closing quote": (
+        {"nodes.csv": nodes('c,3,"red";,x,val', "d,4,blue,y,test")},
+        {},
+        r"/nodes.csv, row 4: a closing quote must end the cell",
+    ),
+    "text after a quote that follows a delimiter": (
+        {"nodes.csv": nodes('d,4,"red,"blue,y,test')},
+        {},
+        r"/nodes.csv, row 5: a closing quote must end the cell",
     ),
     "duplicated column": (
         {"nodes.csv": nodes(header="id,size,size,label,split\n")},
@@ -223,6 +188,32 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     ),
     "no label at all": ({"nodes.csv": "id,label\na,\nb,\n"}, {}, r"'label': some rows .*a label"),
     "nan as a label": ({"nodes.csv": nodes("d,4,red,NaN,test")}, {}, r"row 5: .*class.*'NaN'"),
+    "NA as a label": (
+        {"nodes.csv": nodes("d,4,red,NA,test")},
+        {},
+        r"/nodes.csv, row 5: column 'label' .*class.*'NA'.*empty",
+    ),
+    "NA as one of several labels": (
+        {"nodes.csv": "id,u,v\na,0,1\nb,NA,NA\n"},
+        {"label": ("u", "v")},
+        r"/nodes.csv, row 3: column 'u' .*0 or 1.*'NA'",
+    ),
+    "NA in a mask": (
+        {"nodes.csv": "id,label,train_mask\na,x,1\nb,y,NA\n"},
+        {},
+        r"/nodes.csv, row 3: column 'train_mask' .*'NA'",
+    ),
+    "NA as a split": (
+        {"nodes.csv": nodes("d,4,red,y,NA")},
+        {},
+        r"/nodes.csv, row 5: column 'split' .*'NA'",
+    ),
+    "NA as a weight": ({"edges.csv": "source,target,w\na,b,NA\n"}, {}, r"s.csv, row 2: .*'NA'"),
+    "only missing values": (
+        {"nodes.csv": "id,size,label\na,NA,x\nb,nan,y\n"},
+        {},
+        r"/nodes.csv: column 'size' .*--ignore size",
+    ),
     "measurements": (
         {"nodes.csv": "id,label\na,1.25\nb,2.5\nc,3.75\nd,0.5\n"},
         {},
@@ -251,12 +242,12 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "no training part": (
         {"nodes.csv": "id,label,split\na,x,val\nb,y,test\n"},
         {},
-        r"/nodes.csv, column 'split': the training part is empty",
+        r"/nodes.csv, column 'split': the training set is empty",
     ),
     "training part without labels": (
         {"nodes.csv": "id,label,split\na,,train\nb,y,test\nc,x,test\n"},
         {},
-        r"/nodes.csv, column 'split': the training part has no label",
+        r"/nodes.csv, column 'split': the training set has no label",
     ),
     "overlapping masks": ({"nodes.csv": MASKS}, {}, r", row 3: .*'train_mask', 'val_mask'"),
     "masks without training": (
@@ -272,7 +263,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "class that training does not see": (
         {"nodes.csv": nodes("d,4,red,z,test")},
         {},
-        r"/nodes.csv, column 'split': .*'z' in test, not in train.*--allow-unseen",
+        r"/nodes.csv, column 'split': .*'z' in test only.*--allow-unseen",
     ),
     "too many categories": (
         {"nodes.csv": CATEGORIES, "edges.csv": "source,target\n"},
@@ -295,7 +286,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "uneven undirected edge": (
         {"edges.csv": "source,target,w\na,b,1\nb,a,2\n"},
         {"directed": False},
-        r"/edges.csv: .*same both ways.*'a' to 'b'",
+        r"/edges.csv: .*both directions.*'a' to 'b'",
     ),
     "edge between graphs": (
         {"nodes.csv": MEMBERS, "graphs.csv": GRAPHS, "edges.csv": "source,target\na,b\nb,c\n"},
@@ -310,7 +301,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "node of no graph": (
         {"nodes.csv": MEMBERS + "e,j,5\n", "graphs.csv": GRAPHS, "edges.csv": PAIRS},
         {},
-        r"/nodes.csv, row 6: column 'graph' .*'j', which is not in graphs.csv",
+        r"/nodes.csv, row 6: column 'graph' .*graphs.csv.*'j'",
     ),
     "edge of no graph": (
         {
@@ -324,7 +315,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "graphs, but nodes say nothing of them": (
         {"graphs.csv": GRAPHS},
         {},
-        r"/nodes.csv: .*to which graph.*--graph",
+        r"/nodes.csv: .*the graph of each node.*--graph",
     ),
     "nodes of graphs, but no graphs": (
         {"nodes.csv": MEMBERS},
@@ -346,13 +337,13 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
         {},
         r"/nodes.parquet: must be a complete Parquet file",
     ),
-    "nan in Parquet": (
+    "infinity in Parquet": (
         {
             "nodes.csv": None,
-            "nodes.parquet": parquet_bytes(id=["a", "b"], f=[1.0, np.nan], label=["x", "y"]),
+            "nodes.parquet": parquet_bytes(id=["a", "b"], f=[1.0, np.inf], label=["x", "y"]),
         },
         {},
-        r"/nodes.parquet, row 1 \(from 0\): column 'f' .*nan",
+        r"/nodes.parquet, row 1 \(from 0\): column 'f' .*inf",
     ),
     "a list in Parquet": (
         {"nodes.csv": None, "nodes.parquet": parquet_bytes(id=["a"], f=[[1, 2]], label=["x"])},
@@ -375,7 +366,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "text named gzip": (
         {"edges.csv": None, "edges.csv.gz": b"source,target\na,b\n"},
         {},
-        r"/edges.csv.gz: cannot be read .*compress it again",
+        r"/edges.csv.gz: cannot be read ",
     ),
 }
 
@@ -393,187 +384,6 @@ def test_bad_tables(case: str, write: Any) -> None:
 def test_the_cases_differ_from_a_good_graph(write: Any) -> None:
     folder = write(nodes(), "source,target\na,b\nb,c\n")
     assert read_graphs(folder).graphs[0].num_nodes == 4
-
-
-ARRAYS = {
-    "x": np.ones((3, 2), np.float32),
-    "y": np.array([0, 1, 1]),
-    "edge_index": np.array([[0, 1], [1, 2]]),
-}
-MASK = np.array([True, False, True])
-FILES: dict[str, tuple[str, bytes, str]] = {
-    "wrong suffix": ("a.xlsx", b"PK", r": .*\.npz or \.pt.*'.xlsx'"),
-    "a single table": ("a.csv", nodes().encode(), r": .*nodes.csv and edges.csv.*one table"),
-    "npz of junk": ("a.npz", b"junk" * 99, r": must be plain arrays.*something pickled"),
-    "npz that is cut": ("a.npz", npz(**ARRAYS)[:-30], r": must be plain arrays"),
-    "empty npz": ("a.npz", b"", r": must be plain arrays"),
-    "npz without edges": ("a.npz", npz(x=ARRAYS["x"], y=ARRAYS["y"]), r": must hold edges"),
-    "npz without labels": (
-        "a.npz",
-        npz(x=ARRAYS["x"], edge_index=ARRAYS["edge_index"]),
-        r": must hold labels",
-    ),
-    "npz with nothing": ("a.npz", npz(a=np.ones(1)), r": must hold nodes"),
-    "two arrays of features": (
-        "a.npz",
-        npz(**ARRAYS, node_features=ARRAYS["x"]),
-        r": .*'node_features', 'x'",
-    ),
-    "dangling edge": (
-        "a.npz",
-        npz(**{**ARRAYS, "edge_index": np.array([[0, 1], [1, 3]])}),
-        r", edge 1 \(from 0\): .*0 to 2 \(got \[1, 3\]\)",
-    ),
-    "edges of the wrong shape": (
-        "a.npz",
-        npz(x=ARRAYS["x"], y=ARRAYS["y"], edge_index=np.zeros((3, 2), int)),
-        r": edge_index must be integers of shape \(2, edges\)",
-    ),
-    "edges that are floats": (
-        "a.npz",
-        npz(**{**ARRAYS, "edge_index": np.zeros((2, 2))}),
-        r": edge_index must be integers",
-    ),
-    "nan feature": (
-        "a.npz",
-        npz(**{**ARRAYS, "x": np.array([[0.0, 1], [1, np.nan], [2, 2]])}),
-        r", node 1 \(from 0\): .*nan for feature 1",
-    ),
-    "text features": ("a.npz", npz(**{**ARRAYS, "x": np.array([["a"]] * 3)}), r": features must"),
-    "nan edge weight": (
-        "a.npz",
-        npz(**ARRAYS, edge_weight=np.array([1.0, np.nan])),
-        r", edge 1 \(from 0\): edge_weight",
-    ),
-    "too few weights": ("a.npz", npz(**ARRAYS, edge_weight=np.ones(1)), r": .*one weight an edge"),
-    "too few labels": (
-        "a.npz",
-        npz(**{**ARRAYS, "y": np.array([0, 1])}),
-        r": y must have 3 labels",
-    ),
-    "measured labels": (
-        "a.npz",
-        npz(**{**ARRAYS, "y": np.array([0.5, 1.25, 2])}),
-        r": .*only classification",
-    ),
-    "one class in arrays": ("a.npz", npz(**{**ARRAYS, "y": np.zeros(3, int)}), r": .*two classes"),
-    "labels beyond 0 and 1": (
-        "a.npz",
-        npz(**{**ARRAYS, "y": np.array([[0, 1], [1, 0], [2, 0]])}),
-        r", row 2 \(from 0\): y must be 0 or 1.*got 2 for label 0",
-    ),
-    "overlapping mask arrays": (
-        "a.npz",
-        npz(**ARRAYS, train_mask=MASK, test_mask=MASK),
-        r", split 0 \(from 0\): .*overlap.*unit 0 in train and test",
-    ),
-    "masks of the wrong size": (
-        "a.npz",
-        npz(**ARRAYS, train_mask=MASK, test_mask=MASK[:2]),
-        r": masks must have one row a node, 3.*\(2, 1\) for test",
-    ),
-    "pt of junk": ("a.pt", b"junk" * 99, r": must hold a PyG Data"),
-    "empty pt": ("a.pt", b"", r": must hold a PyG Data"),
-}
-
-
-@pytest.mark.parametrize("case", FILES)
-def test_bad_files(case: str, tmp_path: Path) -> None:
-    name, content, pattern = FILES[case]
-    path = tmp_path / name
-    path.write_bytes(content)
-    message = refused(path, tmp_path)
-    assert re.search(pattern, message.removeprefix(str(path))), message
-
-
-def saved(path: Path, value: object) -> Path:
-    torch.save(value, path)
-    return path
-
-
-GRAPH = Data(
-    x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1])
-)
-OBJECTS: dict[str, tuple[object, str]] = {
-    "a number": (3, r": must be a torch_geometric.data.Data.*got int"),
-    "an empty list": ([], r": must hold a graph \(got an empty list\)"),
-    "a list of numbers": ([GRAPH, 3], r", graph 1 \(from 0\): .*got int"),
-    "a graph of many kinds": (HeteroData(), r": must hold a PyG Data.*BaseStorage"),
-    "text for features": ({**GRAPH.to_dict(), "x": "hello"}, r": x must be a dense tensor.*str"),
-    "sparse features": (
-        {**GRAPH.to_dict(), "x": torch.eye(3).to_sparse()},
-        r": x must be a dense tensor.*sparse_coo",
-    ),
-    "an empty dict": ({}, r": must hold x, edge_index and y"),
-    "labels that fit nothing": (
-        [GRAPH, {**GRAPH.to_dict(), "y": torch.tensor([0, 1])}],
-        r", graph 1 \(from 0\): y must have one label for the graph or one a node \(got 2",
-    ),
-    "widths that differ": (
-        [GRAPH, {**GRAPH.to_dict(), "x": torch.ones(3, 1)}],
-        r", graph 1 \(from 0\): features must .*\(3, 1\)",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", OBJECTS)
-def test_bad_objects(case: str, tmp_path: Path) -> None:
-    value, pattern = OBJECTS[case]
-    path = saved(tmp_path / "a.pt", value)
-    message = refused(path, tmp_path)
-    assert re.search(pattern, message.removeprefix(str(path))), message
-
-
-class Evil:
-    """Makes a folder when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self.marker),)
-
-
-@pytest.mark.parametrize("how", ["saved", "pickled", "inside a Data", "as an attribute's value"])
-def test_a_malicious_pt_runs_nothing(how: str, tmp_path: Path) -> None:
-    marker, path = tmp_path / "ran", tmp_path / "a.pt"
-    evil: object = Evil(marker)
-    if how == "inside a Data":
-        evil = Data(x=torch.ones(1, 1), note=evil)
-    if how == "as an attribute's value":
-        evil = {**GRAPH.to_dict(), "x": evil}
-    if how == "pickled":
-        path.write_bytes(pickle.dumps(evil))
-    else:
-        torch.save(evil, path)
-    message = refused(path, tmp_path)
-    assert not marker.exists()
-    assert "no code of a file is run" in message
-    # It would have run: the file is not harmless by accident.
-    pickle.loads(path.read_bytes()) if how == "pickled" else torch.load(path, weights_only=False)
-    assert marker.exists()
-
-
-def test_a_malicious_npz_runs_nothing(tmp_path: Path) -> None:
-    marker, path = tmp_path / "ran", tmp_path / "a.npz"
-    np.savez(path, **{**ARRAYS, "x": np.array([Evil(marker)], dtype=object)})
-    assert "no objects" in refused(path, tmp_path)
-    assert not marker.exists()
-    with np.load(path, allow_pickle=True) as file:
-        file["x"]
-    assert marker.exists()
-
-
-def test_a_pickle_named_npz_runs_nothing(tmp_path: Path) -> None:
-    marker, path = tmp_path / "ran", tmp_path / "a.npz"
-    path.write_bytes(pickle.dumps(Evil(marker)))
-    assert "plain arrays" in refused(path, tmp_path)
-    assert not marker.exists()
-
-
-def test_a_missing_path(tmp_path: Path) -> None:
-    message = refused(tmp_path / "nowhere", tmp_path)
-    assert "nothing of this name" in message
 
 
 def test_a_folder_where_a_table_should_be(write: Any) -> None:
@@ -597,7 +407,7 @@ def test_a_file_without_permission(name: str, write: Any) -> None:
 
 @pytest.mark.parametrize("name", ["nodes.csv", "a.npz"])
 def test_a_file_the_system_refuses(name: str, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write(files={"a.npz": npz(**ARRAYS)})
+    folder = write(files={"a.npz": b""})
     unpatched = Path.open
 
     def refuse(self: Path, *args: Any, **kwargs: Any) -> Any:
