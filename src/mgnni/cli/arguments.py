@@ -184,8 +184,7 @@ class Parser(argparse.ArgumentParser):
         kind = typing.get_args(inner)[0] if several else inner
         metavar = about.get("metavar")
         if metavar is None:
-            shown = optional and "unset" not in about
-            metavar = KINDS[kind][0] + (f"|{NONE}" if shown else "")
+            metavar = KINDS[kind][0] + (f"|{NONE}" if optional and "unset" not in about else "")
         settings: dict[str, Any] = {"help": text, "type": _reader(kind, optional, several)}
         settings["metavar"] = metavar
         if several:
