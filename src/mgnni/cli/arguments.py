@@ -101,15 +101,15 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             self.error(" ".join(filter(None, [error.argument_name, error.message])))
         if unknown and not partly:
-            known = list(self._option_string_actions)
-            near = closest(unknown[0].partition("=")[0], known) if unknown[0][:1] == "-" else None
-            hint = f"; did you mean {near}?" if near else ""
+            known = [name.strip("-") for name in self._option_string_actions]
+            near = closest(unknown[0].partition("=")[0].strip("-"), known)
+            hint = f"; did you mean --{near}?" if near and unknown[0][:1] == "-" else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return vars(found)
 
     def error(self, message: str) -> NoReturn:
         """Raise :class:`UsageError`."""
-        raise UsageError(f"{message}; see {self.prog} --help")
+        raise UsageError(message if message[-1:] == "?" else f"{message}; see {self.prog} --help")
 
     def option_names(self) -> dict[str, str]:
         """Return the option string of every field."""

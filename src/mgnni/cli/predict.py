@@ -94,15 +94,15 @@ class Predict(Command):
 
     def _check_model(self) -> None:
         """Refuse a model that is not there, and say if the arguments seem to be swapped."""
-        path = self.model / "model.pt" if self.model.is_dir() else self.model
-        if path.exists():
+        if (self.model / "model.pt" if self.model.is_dir() else self.model).exists():
             return
+        problem = "has no model.pt" if self.model.is_dir() else "does not exist"
         remedy = "train one with mgnni train"
         if (Path(self.graph) / "model.pt").is_file() or Path(self.graph).name == "model.pt":
             remedy = f"swap the arguments: mgnni predict {self.graph} {self.model}"
         raise UsageError(
             f"MODEL must be the output folder of a complete training, or a model.pt (got "
-            f"{str(self.model)!r}: no {path}); {remedy}"
+            f"{str(self.model)!r}, which {problem}); {remedy}"
         )
 
     def _graphs(self, fitted: Fitted, options: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
