@@ -51,7 +51,6 @@ def main(args: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     name = " ".join(["mgnni", *(args[:1] if args and args[0] in COMMANDS else [])])
     options: Mapping[str, str] = {}
-    status, message = FAILED, ""
     try:
         if not args or args[0] not in COMMANDS:
             return _overview(args)
@@ -70,22 +69,26 @@ def main(args: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, for example `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except ArgumentError as error:
-        status, message = BAD_USAGE, as_options(one_line(error), options)
-    except UsageError as error:
-        status, message = BAD_USAGE, one_line(error)
-    except ImportError as error:
-        message = install_hint(error) or one_line(error)
-    except MgnniError as error:
-        message = one_line(error)
-    except OSError as error:
-        message = system_error(error)
     except Exception as error:
-        message = one_line(error) + ("" if "--debug" in args else " (--debug shows where)")
-    if "--debug" in args:
-        traceback.print_exc()
-    sys.stderr.write(f"{name}: error: {message}\n")
-    return status
+        if "--debug" in args:
+            traceback.print_exception(error)
+        status, message = _failure(error, options)
+        if status == FAILED and not isinstance(error, (MgnniError, ImportError, OSError)):
+            message += "" if "--debug" in args else " (--debug shows where)"
+        sys.stderr.write(f"{name}: error: {message}\n")
+        return status
+
+
+def _failure(error: Exception, options: Mapping[str, str]) -> tuple[int, str]:
+    """Return the exit status and the message of an error."""
+    if isinstance(error, ArgumentError):
+        return BAD_USAGE, as_options(one_line(error), options)
+    if isinstance(error, OSError):
+        return FAILED, system_error(error)
+    missing = (error.name or "").split(".")[0] if isinstance(error, ImportError) else ""
+    if missing in EXTRA:
+        return FAILED, f"the command line needs {missing}; run: pip install 'mgnni[cli]'"
+    return BAD_USAGE if isinstance(error, UsageError) else FAILED, one_line(error)
 
 
 def _overview(args: Sequence[str]) -> int:
@@ -101,14 +104,6 @@ def _overview(args: Sequence[str]) -> int:
     commands = "\n".join(["commands:", *lines])
     sys.stdout.write(f"usage: mgnni COMMAND [options]\n\n{layout(DESCRIPTION)}\n\n{commands}\n")
     return DONE if args else BAD_USAGE
-
-
-def install_hint(error: ImportError) -> str | None:
-    """Return how to install a missing package, if it belongs to the command line."""
-    missing = (error.name or "").split(".")[0]
-    if missing not in EXTRA:
-        return None
-    return f"the command line needs {missing}; run: pip install 'mgnni[cli]'"
 
 
 def one_line(error: BaseException) -> str:

@@ -27,7 +27,7 @@ class WrongResult(MgnniError):
 
 @dataclass(frozen=True, kw_only=True)
 class Bench(Command):
-    """Compare the speed of the library with other methods.
+    """Compare the speed with that of other methods.
 
     Every time is shown with the measured error of the result, against a float64 solve of the same
     equations. A result that is less accurate than it claims, or than the textbook loop it is

@@ -246,7 +246,8 @@ def show(console: Console, report: Mapping[str, Any]) -> None:
         table.add_column(model["name"], justify="right", no_wrap=True)
     for index, part in enumerate(models[0]["by_distance"]):
         first, last = part["hops"]
-        label = "coloured nodes" if last == 0 else f"{first} to {last} hops away"
+        hops = str(first) if first == last else f"{first} to {last}"
+        label = f"{hops} hops away" if last else "coloured nodes"
         table.add_row(f"  {label}", *(percent(model["by_distance"][index]) for model in models))
     table.add_row("  all nodes", *(percent(m["test_accuracy"]) for m in models), style="bold")
     exact = f"  all nodes, solved to {small(config['exact_tol'])} in float64"

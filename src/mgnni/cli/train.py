@@ -70,7 +70,7 @@ FILE_DETAILS: dict[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Train(Command):
-    """Train a model on a benchmark, or on your own graph.
+    """Train on a benchmark or on your own graph.
 
     DATA is the name of a benchmark (see mgnni datasets); a folder with nodes.csv and edges.csv,
     and graphs.csv to classify whole graphs; or a .npz or .pt file. Every split is trained with
