@@ -218,8 +218,3 @@ def test_a_message_is_one_line() -> None:
     assert one_line(DataError("a\n  b")) == "a b"
     assert one_line(KeyError("a\nb")) == r"KeyError: 'a\nb'"
     assert one_line(ValueError()) == "ValueError"
-
-
-def test_a_temporary_file_is_named_by_its_target() -> None:
-    error = OSError(errno.EROFS, os.strerror(errno.EROFS), "there/.p.csv.27920.part")
-    assert system_error(error).startswith("there/p.csv: read-only")

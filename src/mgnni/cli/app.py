@@ -9,7 +9,6 @@ import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from mgnni.cli.arguments import Command, UsageError, layout
 from mgnni.cli.bench import Bench
@@ -134,12 +133,7 @@ def as_options(text: str, options: Mapping[str, str]) -> str:
 def system_error(error: OSError) -> str:
     """Return what the operating system refused, and what may help."""
     reason = (error.strerror or str(error) or type(error).__name__).lower()
-    where = ""
-    if error.filename:
-        path = Path(os.fsdecode(error.filename))
-        if path.suffix == ".part":  # a temporary file: name the one it would have become
-            path = path.with_name(path.name[1:].rsplit(".", 2)[0])
-        where = f"{path}: "
+    where = f"{error.filename}: " if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         remedy = "free some space and repeat the command with --resume, or use another disk"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
