@@ -147,16 +147,19 @@ class Quickstart(Command):
         }
 
     def _introduce(self, console: Console, example: Sequence[int]) -> None:
+        from mgnni.cli.terminal import paragraph
+
         tail = min(self.length - COLORED, 60)
         dots = "·" * tail + "…" * (tail < self.length - COLORED)
         chain = "".join("○●"[color] for color in example) + dots
-        train, val = (2 * round(0.2 * self.chains) for _ in range(2))
+        part = 2 * round(0.2 * self.chains)
         console.print(f"\n  {chain}\n", no_wrap=True, overflow="crop")
-        console.print(
-            f"  Colour counting. A chain has {self.length} nodes; the first {COLORED} have one of "
-            "two colours.\n  Every node must predict which of the two is more frequent.\n"
-            f"  {2 * self.chains} chains: {train} for training, {val} for validation, "
-            f"{2 * self.chains - train - val} for testing.\n"
+        paragraph(
+            console,
+            f"Colour counting. A chain has {self.length} nodes; the first {COLORED} have one of "
+            "two colours. Every node must predict which of the two is more frequent. "
+            f"{2 * self.chains} chains: {part} for training, {part} for validation, "
+            f"{2 * (self.chains - part)} for testing.\n",
         )
 
     def _train(
