@@ -154,9 +154,17 @@ def test_a_dataclass_becomes_a_group_of_options() -> None:
     assert "--words [NAME ...] Said. (default: a)" in text
 
 
-def test_argument_descriptions_lose_their_markup() -> None:
-    doc = "dropout\n  probability, as :obj:`p` in :class:`~torch.nn.Dropout`. (default: :obj:`0.5`)"
-    assert plain_text(doc) == "Dropout probability, as p in torch.nn.Dropout."
+@pytest.mark.parametrize(
+    ("doc", "text"),
+    [
+        ("dropout\n  probability. (default: :obj:`0.5`)", "Dropout probability."),
+        ("The :class:`~torch.nn.Dropout`. (default: :obj:`(1, 2)`)", "The torch.nn.Dropout."),
+        ("factor :math:`\\gamma`, or :obj:`None`", "Factor gamma, or none"),
+        ("``True``: as listed", "true: as listed"),
+    ],
+)
+def test_argument_descriptions_lose_their_markup(doc: str, text: str) -> None:
+    assert plain_text(doc) == text
 
 
 def test_paragraphs_are_wrapped_and_examples_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,8 +262,8 @@ def layout(doc: str) -> str:
 
 def plain_text(doc: str) -> str:
     """Return the description of an argument without markup and without its default."""
-    doc = re.sub(r"\s*\(default: [^)]*\)", "", " ".join(doc.split()))
-    doc = re.sub(r":\w+:`~?([^`]*)`|``([^`]*)``", lambda found: found[1] or found[2] or "", doc)
+    doc = re.sub(r"\s*\(default: .*\)\.?$", "", " ".join(doc.split()))
+    doc = re.sub(r":\w+:`[~\\]?([^`]*)`|``([^`]*)``", lambda found: found[1] or found[2], doc)
     for word in ("True", "False", "None"):
         doc = re.sub(rf"\b{word}\b", word.lower(), doc)
     return doc if doc.startswith(("true", "false", NONE)) else doc[:1].upper() + doc[1:]
