@@ -19,10 +19,9 @@ from implicit.cases import (
     weights,
 )
 from mgnni import Propagation
-from mgnni.implicit.linear import equilibria
-from mgnni.solve.result import SolveLog
 from mgnni.implicit.contraction import contraction
-from mgnni.solve.result import Options
+from mgnni.implicit.linear import equilibria
+from mgnni.solve.result import Options, SolveLog
 from problems import chain, lopsided_edges
 
 

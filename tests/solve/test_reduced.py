@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from mgnni.solve.reduced import propose
 
 from mgnni import Propagation, solve_equilibrium
 from mgnni.graph import core as module
 from mgnni.solve.certify import measure
 from mgnni.solve.equation import Equations
-from mgnni.solve.reduced import propose
 from mgnni.solve.prepare import METHODS
 from mgnni.solve.weights import Weights
 from problems import admits, dense_solution, generator, lopsided_edges, weight
