@@ -42,7 +42,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "head": ("linear", "residual", "graph"),
     "normalization": ("auto", "sym", "dir", "out", "row", "none"),
     "flow": ("source_to_target", "target_to_source"),
-    "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide".split()),
+    "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide dense".split()),
     "memory": ("fast", "low"),
 }
 MAP_SOLVERS = ("anderson", "picard")  # of models whose equation is not linear
