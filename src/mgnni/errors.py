@@ -1,4 +1,4 @@
-"""Every error and warning the library raises on purpose, and how a wrong choice is worded."""
+"""Errors and warnings of the library."""
 
 from __future__ import annotations
 
@@ -7,41 +7,57 @@ from collections.abc import Iterable, Sequence
 
 
 class MgnniError(Exception):
-    """Base of every error this library raises on purpose."""
+    """Base class of all errors raised by this library."""
 
 
 class ArgumentError(MgnniError, ValueError):
-    """An argument has a value, shape, dtype or device that cannot be used."""
+    """An argument has an invalid value, shape, dtype or device."""
 
 
 class DataError(MgnniError, ValueError):
-    """Data cannot be used as it is; the message names the file and row where there is one."""
+    """Invalid data; the message names the file and the row where there is one."""
 
 
 class NotContractiveError(MgnniError, ValueError):
-    """An equation that must contract has no proven Lipschitz constant below one."""
+    """The equation has no proven Lipschitz constant below one."""
 
 
 class ConvergenceError(MgnniError, RuntimeError):
-    """A solve stopped before its measured residual reached the tolerance."""
+    """A solver stopped before its residual reached the tolerance."""
 
 
 class DivergenceError(MgnniError, RuntimeError):
-    """A training left the numbers it can compute with."""
+    """Training diverged: non-finite loss or weights."""
 
 
 class ConvergenceWarning(UserWarning):
-    """A solve missed its tolerance and the caller chose ``on_failure="warn"``."""
+    """A solver missed its tolerance and ``on_failure="warn"`` is set."""
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``choices``; else raise, with the nearest choice."""
+    """Returns ``value`` if it is one of ``choices``.
+
+    Args:
+        name (str): Name of the argument, for the error message.
+        value (object): The value to check.
+        choices (iterable of str): All valid values.
+
+    Raises:
+        ArgumentError: ``value`` is not valid; the message suggests the closest choice.
+    """
     known = sorted(choices)
     if isinstance(value, str) and value in known:
         return value
-    near = difflib.get_close_matches(str(value), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = closest(str(value), known)
+    hint = f"; did you mean {near!r}?" if near else ""
     raise ArgumentError(f"'{name}' must be one of {known} (got {value!r}){hint}")
+
+
+def closest(word: str, choices: Iterable[str]) -> str | None:
+    """Return the choice most similar to ``word``, or None; swapped letters count as similar."""
+    known = list(choices)
+    near = difflib.get_close_matches(word.lower(), known, n=max(len(known), 1))
+    return min(near, key=lambda one: sorted(one) != sorted(word.lower()), default=None)
 
 
 def check_int(name: str, value: int, least: int = 1) -> int:

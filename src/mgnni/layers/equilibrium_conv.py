@@ -9,10 +9,10 @@ from torch_geometric.nn import Linear
 
 from mgnni.errors import check_choice, check_int
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
 from mgnni.layers.graph_module import GraphModule, GraphOptions, report_non_finite
+from mgnni.solve.result import SolveLog
 
 
 class EquilibriumConv(GraphModule):

@@ -17,7 +17,7 @@ from mgnni.graph.build import FLOWS
 from mgnni.graph.memo import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 
 
 class GraphOptions(NamedTuple):

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from mgnni.graph.bounds import perron_bound
 from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.steady_state import SteadyState
+from mgnni.solve.result import SolveLog
 
 ROUNDING = 1e-6  # relative rounding error of a weight in float32
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.graph.csr import csr
-from mgnni.implicit.batched import folded
+from mgnni.implicit.vmap import folded
 from mgnni.layers.regularization import Dropout
 
 INPUT_MAPS = ("identity", "mlp", "mlp-relu")

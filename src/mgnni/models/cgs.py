@@ -12,12 +12,12 @@ from torch_geometric.utils import scatter
 from mgnni.errors import check_choice, check_int, check_ints
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_gamma
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.attention import AttentionGN
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import EncoderModel
+from mgnni.solve.result import SolveLog
 
 GATHERS = ("sources", "targets")
 # All of them have a Lipschitz constant of one, so that the equation still contracts.

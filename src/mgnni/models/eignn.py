@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from mgnni.errors import ArgumentError, check_choice, check_int
 from mgnni.graph.eigenbasis import leading_eigenbasis, published_eigenbasis
 from mgnni.graph.propagation import Propagation
+from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
-from mgnni.implicit.log import SolveLog
-from mgnni.layers.contraction import contraction
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.heads import HEADS, LinearHead, ResidualHead
 from mgnni.layers.mlp import MLP
 from mgnni.models.base import EncoderModel
+from mgnni.solve.result import SolveLog
 
 VARIANTS = ("iterative", "closed", "truncated", "published")
 
@@ -215,7 +215,7 @@ class EIGNN(EncoderModel):
                 layer.gamma,
                 options=layer.options,
                 memory=layer.memory,
-                normed=True,
+                gram=True,
             )
             return basis.states(y[0])
 

@@ -10,12 +10,11 @@ from torch import Tensor, nn
 from mgnni.errors import check_int
 from mgnni.graph.memo import Memo
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.readout import RandomReadout
 from mgnni.layers.reservoir import Reservoir
 from mgnni.models.base import EncoderModel
-from mgnni.solve.result import SolveStats
+from mgnni.solve.result import Records, SolveLog
 
 _states: Memo[tuple[Tensor, SolveLog, list[Tensor]]] = Memo()
 
@@ -139,8 +138,8 @@ class FDGNN(EncoderModel):
 
     def _solve(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, SolveLog, list[Tensor]]:
         weights = [weight.clone() for weight in self.layers.buffers()]
-        records: list[SolveStats] = []
+        records: tuple[Records, ...] = ()
         for layer in self.layers:
             x = layer(x, propagation)
-            records += layer.solve.log.forward  # type: ignore[union-attr, arg-type]
-        return x, SolveLog(_forward=tuple(records)), weights
+            records += layer.solve.log.forward_records  # type: ignore[union-attr, operator]
+        return x, SolveLog(records), weights

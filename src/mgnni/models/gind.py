@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from mgnni.errors import check_dropout
 from mgnni.graph.incidence import incidence
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import EncoderModel
+from mgnni.solve.result import SolveLog
 
 
 class GIND(EncoderModel):

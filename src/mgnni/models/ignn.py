@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_int, check_ints
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.implicit_graph import ImplicitGraph
 from mgnni.layers.regularization import Dropout
 from mgnni.models.base import EncoderModel
+from mgnni.solve.result import SolveLog
 
 
 class IGNN(EncoderModel):

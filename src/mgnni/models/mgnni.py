@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
 from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_names
@@ -17,6 +16,7 @@ from mgnni.layers.heads import HEADS, GraphHead, LinearHead, ResidualHead
 from mgnni.layers.mlp import INPUT_MAPS, MLP
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni_presets import preset
+from mgnni.solve.result import SolveLog
 
 
 class MGNNI(GraphModel):

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.layers.well_posed import MonotoneWeight, OrthogonalWeight
 from mgnni.models.base import EncoderModel
+from mgnni.solve.result import SolveLog
 
 PARAMETRIZATIONS = ("orthogonal", "monotone")
 ROUNDING = 1e-6  # relative rounding error of a weight in float32

@@ -10,11 +10,11 @@ from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
 from mgnni.graph.bounds import largest_degrees, row_sums
 from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import EncoderModel
+from mgnni.solve.result import SolveLog
 
 VARIANTS = ("equilibrium", "published")
 MESSAGES = ("receiver", "sender")

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, Dataset
 
-from mgnni.data.tables.graphfile import GraphFile
-from mgnni.data.tables.pyg import from_pyg
-from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.graph_file import GraphFile
+from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema
 from mgnni.errors import ArgumentError, DataError, MgnniError
-from mgnni.files import whole_file
+from mgnni.files import atomic_write
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.build import build_model
@@ -186,7 +185,7 @@ class Fitted:
         """Write the model to a file that is read without running any code."""
         buffer = io.BytesIO()
         torch.save(self.to_dict(), buffer)
-        with whole_file(Path(path)) as file:
+        with atomic_write(Path(path)) as file:
             file.write(buffer.getvalue())
 
     @classmethod

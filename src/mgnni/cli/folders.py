@@ -1,0 +1,65 @@
+"""Output folders of commands."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from mgnni.cli.arguments import UsageError
+
+
+def writable_folder(path: Path) -> Path:
+    """Create the folder if necessary, and check that a file can be written to it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / f".write-test.{os.getpid()}.part"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(
+            f"--output must be a folder that can be written to (got {str(path)!r}: {reason}); "
+            "choose another with --output FOLDER"
+        ) from error
+    return path
+
+
+@contextlib.contextmanager
+def training_folder(path: Path, worth_keeping: float) -> Iterator[None]:
+    """Create the folder of a training, and remove it again if the training fails early.
+
+    Args:
+        path (Path): The folder.
+        worth_keeping (float): Seconds of training after which a checkpoint is kept.
+    """
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    before = set(path.iterdir()) if path.is_dir() else set()
+    start = time.monotonic()
+    try:
+        writable_folder(path)
+        yield
+    except Exception:
+        early = time.monotonic() - start < worth_keeping
+        if early or not (path / "state.pt").exists():
+            _undo(path, before, missing)
+        raise
+
+
+def _undo(path: Path, before: set[Path], missing: list[Path]) -> None:
+    """Remove what was not there before, unless another process is training there."""
+    from filelock import FileLock, Timeout
+
+    from mgnni.train.folder import FILES
+
+    lock = path / ".lock"
+    # The error that led here is the one to report, so errors of the cleanup are ignored.
+    with contextlib.suppress(OSError, Timeout):
+        if lock.exists():
+            with FileLock(lock, timeout=0):
+                for file in {path / name for name in (*FILES, lock.name)} - before:
+                    file.unlink(missing_ok=True)
+        for place in missing:
+            place.rmdir()
