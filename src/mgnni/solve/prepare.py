@@ -136,9 +136,9 @@ def choose(equations: Equations, options: Options) -> str:
 
 def _prefers_dense(equations: Equations, tol: float) -> bool:
     """Whether a system is tiny and its contraction so close to one that iterations are slow."""
-    worst = max(equations.contractions, default=0.0)
-    if worst <= 0 or dense_size(equations) > SMALL:
-        return False
+    rate = max(equations.contractions, default=0.0)
     if equations.operator.symmetric:  # the rate of Chebyshev and conjugate gradients
-        worst = worst / (1 + math.sqrt(1 - worst**2))
-    return max(equations.scales) * math.log(tol) / math.log(worst) > MANY_STEPS
+        rate = rate / (1 + math.sqrt(1 - rate**2))
+    if rate <= 0 or dense_size(equations) > SMALL:
+        return False
+    return max(equations.scales) * math.log(tol) / math.log(rate) > MANY_STEPS
