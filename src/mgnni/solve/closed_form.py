@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mgnni.errors import ArgumentError
 from mgnni.solve.equation import Equations, one_if_shared
-from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Method, Proposal
 from mgnni.solve.scratch import scratch
 
 LARGEST = 2**26  # numbers in the dense systems of one equation

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mgnni.graph.core import Core
 from mgnni.solve.equation import PANEL, Equations, one_if_shared
-from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Method, Proposal
 from mgnni.solve.products import biased_product
 
 

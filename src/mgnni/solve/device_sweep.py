@@ -11,7 +11,7 @@ from torch import Tensor
 from mgnni.kernels import launches
 from mgnni.kernels.terms import add_terms
 from mgnni.solve.certify import constant
-from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch, has_kernels
+from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import recurrence, sufficient_terms
 from mgnni.solve.plan import Plan
@@ -20,11 +20,10 @@ from mgnni.solve.weights import WIDE
 
 
 def fits(equations: Equations, options: Options) -> bool:
-    """Whether :class:`DeviceSweep` can solve the equations."""
+    """Whether :class:`DeviceSweep` can solve equations that have kernels."""
     sweeps = "chebyshev" if equations.operator.symmetric else "series"
     return (
         options.solver in ("auto", sweeps)
-        and has_kernels(equations, options)
         and max(equations.scales) <= launches.MOST_ROOTS
         and equations.channels <= WIDE
         and (fits_one_launch(equations) or equations.operator.pattern.lines.usable)

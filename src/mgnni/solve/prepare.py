@@ -12,12 +12,11 @@ from mgnni.errors import ArgumentError, check_choice
 from mgnni.solve import device_rows, device_sweep
 from mgnni.solve.closed_form import Dense, Spectral, dense_size
 from mgnni.solve.core import on_core
-from mgnni.solve.device import DevicePlan
+from mgnni.solve.device import DevicePlan, has_kernels
 from mgnni.solve.equation import Equations
 from mgnni.solve.fixed_point import Anderson
 from mgnni.solve.iterative import GMRES, ConjugateGradients, Picard
-from mgnni.solve.method import Method
-from mgnni.solve.plan import Plan
+from mgnni.solve.plan import Method, Plan
 from mgnni.solve.refine import RefinedPlan
 from mgnni.solve.result import Options
 from mgnni.solve.rows import Wide
@@ -57,10 +56,11 @@ def prepare(equations: Equations, options: Options, previous: Plan | None = None
     """
     plan: DevicePlan | None = None
     fallback = partial(_fallback, equations, options)
-    if device_rows.fits(equations, options):
-        plan = device_rows.DeviceRows(equations, options, fallback)
-    elif device_sweep.fits(equations, options):
-        plan = device_sweep.DeviceSweep(equations, options, fallback, previous)
+    if has_kernels(equations, options):
+        if device_rows.fits(equations, options):
+            plan = device_rows.DeviceRows(equations, options, fallback)
+        elif device_sweep.fits(equations, options):
+            plan = device_sweep.DeviceSweep(equations, options, fallback, previous)
     if plan is not None and not plan.synchronises:
         return plan
     weight = equations.weights.tensor
@@ -139,6 +139,6 @@ def _prefers_dense(equations: Equations, tol: float) -> bool:
     rate = max(equations.contractions, default=0.0)
     if equations.operator.symmetric:  # the rate of Chebyshev and conjugate gradients
         rate = rate / (1 + math.sqrt(1 - rate**2))
-    if rate <= 0 or dense_size(equations) > SMALL:
+    if rate <= 0 or max(equations.scales) * math.log(tol) / math.log(rate) <= MANY_STEPS:
         return False
-    return max(equations.scales) * math.log(tol) / math.log(rate) > MANY_STEPS
+    return dense_size(equations) <= SMALL

@@ -20,7 +20,7 @@ from mgnni.kernels.terms import add_terms
 from mgnni.solve.certify import frobenius
 from mgnni.solve.equation import PANEL, Equations, one_if_shared
 from mgnni.solve.expansion import BLOCK, Expansion, chebyshev, neumann
-from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Method, Proposal
 from mgnni.solve.scratch import scratch
 
 LANES = 8  # columns are dropped in groups of this size, except the last group
@@ -111,7 +111,7 @@ class Series(Method):
                 side_by_side = torch.bmm(bias, vectors).permute(1, 0, 2)
                 columns.view(nodes, count, channels).copy_(side_by_side)
                 torch.index_select(columns, 1, place, out=c)
-            if operator.pattern.lines.fit(operator.values, c):
+            if c.is_cuda and operator.pattern.lines.fit(operator.values, c):
                 _add_terms(operator, expansion, order, (columns, c, before))
             else:
                 evaluate(operator, expansion, order, memory)
