@@ -33,7 +33,7 @@ class OnCore(Method):
     """
 
     def __init__(self, equations: Equations, core: Core, inner: Method) -> None:
-        super().__init__(equations)
+        super().__init__(equations, inner.expansions)
         self.core, self.inner = core, inner
         self.name = inner.name  # type: ignore[misc]
 

@@ -41,7 +41,7 @@ class RefinedPlan(Plan):
 
     def __init__(self, equations: Equations, options: Options, method: Method) -> None:
         super().__init__(equations, options)
-        self.method = method
+        self.method, self.expansions = method, method.expansions
 
     def adjoint(self) -> RefinedPlan:
         """Returns the plan for the adjoint equations; itself if all is symmetric."""
