@@ -195,8 +195,7 @@ def use_kernels(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csr, "processors", lambda device: 7)
     monkeypatch.setattr(weights, "eigenpairs", eigenpairs)
     set_widest(116, monkeypatch)
-    for module in (device_sweep, device_rows):
-        monkeypatch.setattr(module, "has_kernels", has_kernels)
+    monkeypatch.setattr(prepare, "has_kernels", has_kernels)
 
 
 def set_widest(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
