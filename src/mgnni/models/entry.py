@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-import typing
-from collections.abc import Sequence
+import ast
+import re
 from dataclasses import dataclass, field, make_dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from pkgutil import get_data
+from typing import Any, TypeVar
 
 KINDS = ("implicit", "explicit", "floor")
+# Not options of a training: the task decides the level, and a failed solve ends a training.
+NOT_OPTIONS = ("level", "on_failure")
+
+_Node = TypeVar("_Node", ast.ClassDef, ast.FunctionDef)
 
 
 @dataclass(frozen=True)
@@ -47,32 +51,38 @@ class ModelEntry:
         return loaded
 
     def options(self) -> type[Any]:
-        """Return the keyword arguments of the class as a frozen dataclass."""
+        """Return the arguments of the class that have a default as a frozen dataclass.
+
+        Configurations and the command line take the options of a model from here, so they are
+        written once: in the signature and the docstring of its class.
+        """
         return _options(self)
 
 
 @lru_cache
 def _options(entry: ModelEntry) -> type[Any]:
-    cls = entry.load()
-    # One source for the options of the library, of a configuration and of the command line.
-    hints = typing.get_type_hints(cls.__init__)
-    width = field(default=entry.hidden_channels)
-    made: list[tuple[str, Any, Any]] = [("hidden_channels", int | None, width)]
-    for one in inspect.signature(cls).parameters.values():
-        if one.kind is one.KEYWORD_ONLY and one.name != "level":  # which the task decides
-            default = tuple(one.default) if isinstance(one.default, list) else one.default
-            made.append((one.name, _plain(hints[one.name]), field(default=default)))
-    options = make_dataclass(f"{cls.__name__}Config", made, frozen=True)
-    options.__doc__ = cls.__doc__
-    options.__module__ = cls.__module__
+    # The source is parsed, not imported: importing torch takes seconds, which the help of the
+    # command line does not have.
+    home, name = entry.home.split(":")
+    package, _, module = home.rpartition(".")
+    cls = _find(ast.parse(get_data(package, f"{module}.py") or b""), ast.ClassDef, name)
+    signature = _find(cls, ast.FunctionDef, "__init__").args
+    required = len(signature.args) - len(signature.defaults)
+    arguments = [*signature.args[required:], *signature.kwonlyargs]
+    defaults = [*signature.defaults, *signature.kw_defaults]
+    fields: list[tuple[str, Any, Any]] = [
+        ("hidden_channels", int | None, field(default=entry.hidden_channels))
+    ]
+    for argument, default in zip(arguments, defaults, strict=True):
+        if argument.arg not in NOT_OPTIONS and argument.annotation and default:
+            hint = re.sub(r"Sequence\[(\w+)\]", r"tuple[\1, ...]", ast.unparse(argument.annotation))
+            fields.append((argument.arg, eval(hint), field(default=ast.literal_eval(default))))
+    options = make_dataclass(f"{name}Config", fields, frozen=True)
+    options.__doc__ = ast.get_docstring(cls)
+    options.__module__ = home
     return options
 
 
-def _plain(hint: Any) -> Any:
-    """A sequence as the tuple that a configuration holds."""
-    inner = typing.get_args(hint)
-    if typing.get_origin(hint) is Sequence:
-        return tuple[inner[0], ...]  # type: ignore[valid-type]
-    if type(None) in inner:
-        return _plain(next(one for one in inner if one is not type(None))) | None
-    return hint
+def _find(tree: ast.Module | ast.ClassDef, kind: type[_Node], name: str) -> _Node:
+    """Return the class or function of this name."""
+    return next(node for node in tree.body if isinstance(node, kind) and node.name == name)

@@ -44,7 +44,11 @@ class MGNNI(OnGraphs):
         level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
         normalization: ``"auto"``: ``"sym"`` on an undirected graph and ``"dir"`` on a directed
             one; or any of :meth:`Propagation.from_edge_index`, as are ``self_loops``, ``flow``.
-        solver, tol, max_iter, memory, on_failure: see :func:`mgnni.solve_equilibrium`.
+        solver: how the equations are solved; ``"auto"`` chooses by what is proven of the graph.
+        tol: relative residual that every graph must reach, forward and backward.
+        max_iter: limit on iterations; ``None`` allows as many as the contraction may need.
+        memory: ``"fast"`` keeps propagated states for the backward pass, ``"low"`` recomputes them.
+        on_failure: ``"raise"`` an error if a solve misses ``tol``, or ``"warn"``.
         warm_start: start from the states of the last pass over the same graph. They are solved
             for to the same tolerance, but within it depend on what was solved before.
 
