@@ -16,9 +16,9 @@ from mgnni.bench.settings import Settings
 from mgnni.bench.study import Study
 from mgnni.graph.propagation import Propagation
 from mgnni.train.config import Config, changed
-from mgnni.train.many_graphs import GraphLearner
+from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.presets import preset_for
-from mgnni.train.streams import Run
+from mgnni.train.runs import Run
 
 # Products of the head are rounded to ten bits; the equations are solved as exactly as ever.
 TF32 = Errors(1e-2, 1e-1)

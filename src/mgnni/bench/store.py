@@ -12,7 +12,7 @@ import torch
 from mgnni.bench.row import Errors, Row
 from mgnni.bench.settings import Settings
 from mgnni.bench.tables import TABLES
-from mgnni.train.versions import commit, device_name, versions
+from mgnni.train.report import commit, device_name, versions
 
 FORMAT = 1
 

@@ -15,12 +15,13 @@ from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
 from mgnni.models.mgnni import MGNNI
 from mgnni.solve.solve import Options
-from mgnni.train.build import build_model
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric
-from mgnni.train.learner import Learner, learner_for, prepared
-from mgnni.train.one_graph import NodeLearner
-from mgnni.train.streams import Run
+from mgnni.train.ensemble import build_model
+from mgnni.train.learner import Learner, prepared
+from mgnni.train.node_learner import NodeLearner
+from mgnni.train.runs import Run
+from mgnni.train.training import learner_for
 
 EXACT = Options("auto", 1e-12)
 # Weights must change, as they do in training, and keep their spectrum, as times depend on it.
@@ -42,7 +43,7 @@ class Study:
         self.config = changed(config, {"lr": RATE, "weight_decay": 0.0})
         self.fabric = make_fabric(device.type, config.precision)
         learner = self._learner([Run(0, 0)])
-        self.state = {name: value[0] for name, value in learner.together.snapshot().items()}
+        self.state = {name: value[0] for name, value in learner.ensemble.snapshot().items()}
         self.rows: Tensor | None = None
         if isinstance(learner, NodeLearner):
             self.rows = learner.place[task.rows(0, "val")].to(device)
@@ -69,9 +70,9 @@ class Study:
 
     def _learner(self, runs: Sequence[Run]) -> Learner:
         learner = learner_for(self.task)(self.task, self.config, runs, self.fabric)
-        state = learner.together.snapshot()
+        state = learner.ensemble.snapshot()
         state["equilibrium.factor"][:] = self.factor.to(state["equilibrium.factor"])
-        learner.together.restore(state)
+        learner.ensemble.restore(state)
         return learner
 
     def learned(self, runs: int = 1) -> LearnerTrainer:

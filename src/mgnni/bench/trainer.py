@@ -67,7 +67,7 @@ class LearnerTrainer:
     def gradients(self) -> list[Tensor]:
         """Return the gradients of the first epoch of the first run."""
         state = self.learner.optimizer.state
-        return [state[stack]["exp_avg"][0] / (1 - BETA) for stack in self.learner.together.stacks]
+        return [state[stack]["exp_avg"][0] / (1 - BETA) for stack in self.learner.ensemble.stacks]
 
 
 class PlainTrainer:

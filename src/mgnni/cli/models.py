@@ -54,7 +54,7 @@ def listed() -> list[dict[str, Any]]:
 def described(entry: ModelEntry) -> dict[str, Any]:
     """All that is known of one model."""
     from mgnni.train.config import options_class
-    from mgnni.train.spaces import space_for
+    from mgnni.train.presets import space_for
 
     options = {one.name: one.default for one in fields(options_class(entry.name))}
     space = {name: list(values) for name, values in space_for(entry.name).items()}

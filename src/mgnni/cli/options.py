@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -163,5 +164,7 @@ def _plain(text: str) -> str:
     value = text.startswith("``")
     for word in ("True", "False", "None"):
         text = text.replace(f"``{word}``", word.lower())
+    text = re.sub(r"\(default: .*?\)\s*$", "", text)  # shown by tyro
+    text = re.sub(r":\w+:`[~.]?\\?(.*?)`", r"\1", text)
     text = " ".join(text.replace("``", "").split())
     return text if value else text[:1].upper() + text[1:]

@@ -11,7 +11,7 @@ from typing import Any
 
 from mgnni.cli.study import Outcome, Settings
 from mgnni.cli.wording import model_name
-from mgnni.train.versions import versions
+from mgnni.train.report import versions
 
 FORMAT = 1
 BINS = 4  # of the hops beyond the coloured nodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,9 +122,9 @@ class Train:
         # Slow to import, and not needed to say what the options are or that one is wrong.
         from mgnni.cli.train_progress import follow_training
         from mgnni.cli.train_screen import show_training
-        from mgnni.train.fit import Job, runs_of
+        from mgnni.train.experiment import Experiment, runs_of
+        from mgnni.train.fit import train
         from mgnni.train.source import find_source
-        from mgnni.train.training import Plan
 
         source = find_source(
             self.data,
@@ -141,16 +142,21 @@ class Train:
                 f"--head graph is for whole graphs ({task.name} has a label a node); use linear, "
                 "or residual"
             )
-        plan = Plan(
-            task, config, runs_of(task, self._split(), self.seeds), self.rule, not self.one_by_one
+        experiment = Experiment(
+            source,
+            config,
+            runs_of(task, self._split(), self.seeds),
+            self.rule,
+            together=not self.one_by_one,
+            device=self.device,
+            deterministic=self.deterministic,
+            checkpoint_every=self.checkpoint_every,
         )
-        job = Job(source, plan, self.device, self.deterministic, self.checkpoint_every)
-        job.check()
         other = "" if self.architecture == MGNNI else f"-{self.architecture}"
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
         try:
-            with folder_for(output, self.checkpoint_every), follow_training(plan) as heard:
-                fitted = job.run(output, self.resume, heard)
+            with folder_for(output, self.checkpoint_every), follow_training(experiment) as heard:
+                fitted = train(experiment, output, self.resume, heard, _note)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"{output} keeps what was done; the same command with --resume goes on"
@@ -181,6 +187,10 @@ class Train:
             raise UsageError(
                 f"--split must be numbers from 0, or all (got {' '.join(self.split)})"
             ) from None
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"mgnni train: note: {text}\n")
 
 
 def _training(config: Config) -> dict[str, Any]:

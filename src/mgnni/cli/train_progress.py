@@ -9,18 +9,19 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from mgnni.train.training import Epoch, Plan
+from mgnni.train.experiment import Experiment
+from mgnni.train.runs import Epoch
 
 LINE_EVERY = 15.0  # seconds, where there is no terminal
 BESIDE_BAR = 68  # columns that the words and numbers beside the bar may need
 
 
 @contextmanager
-def follow_training(plan: Plan) -> Iterator[Clock]:
+def follow_training(experiment: Experiment) -> Iterator[Clock]:
     """Yield what the training calls after every epoch; a terminal sees a bar, a log sees lines."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield Clock(plan, _lines(console))
+        yield Clock(experiment, _lines(console))
         return
     with Progress(
         TextColumn("  {task.description}"),
@@ -31,7 +32,7 @@ def follow_training(plan: Plan) -> Iterator[Clock]:
         transient=True,
         refresh_per_second=8,
     ) as progress:
-        bar = progress.add_task("training", total=plan.config.epochs, state="")
+        bar = progress.add_task("training", total=experiment.config.epochs, state="")
 
         def show(epoch: Epoch, clock: Clock) -> None:
             progress.update(
@@ -41,14 +42,14 @@ def follow_training(plan: Plan) -> Iterator[Clock]:
                 state=clock.state(epoch),
             )
 
-        yield Clock(plan, show)
+        yield Clock(experiment, show)
 
 
 class Clock:
     """Hears of every epoch; knows how long one takes, and how many there may still be."""
 
-    def __init__(self, plan: Plan, show: Callable[[Epoch, Clock], None]) -> None:
-        self.plan = plan
+    def __init__(self, experiment: Experiment, show: Callable[[Epoch, Clock], None]) -> None:
+        self.experiment = experiment
         self.epochs = 0  # heard of
         self._show = show
         self._pace: float | None = None  # seconds an epoch of one run, a moving mean
@@ -66,7 +67,7 @@ class Clock:
 
     def where(self, epoch: Epoch) -> str:
         """Which runs are in training."""
-        runs, training = len(self.plan.runs), len(epoch.runs)
+        runs, training = len(self.experiment.runs), len(epoch.runs)
         if runs == 1:
             return "training"
         return f"run {epoch.finished + 1} of {runs}" if training == 1 else f"{training} runs"
@@ -83,10 +84,10 @@ class Clock:
 
     def _left(self, epoch: Epoch) -> str:
         """Between what patience allows if nothing improves, and all epochs of all runs."""
-        waiting = len(self.plan.runs) - epoch.finished - len(epoch.runs)
+        waiting = len(self.experiment.runs) - epoch.finished - len(epoch.runs)
         pace = self._pace or 0.0
         most = ((epoch.epochs - epoch.epoch) * len(epoch.runs) + epoch.epochs * waiting) * pace
-        patience = self.plan.config.patience
+        patience = self.experiment.config.patience
         if patience is None or not epoch.val_metric:
             return span(most)
         least = ((patience - epoch.waited) * len(epoch.runs) + patience * waiting) * pace

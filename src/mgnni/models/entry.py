@@ -79,7 +79,7 @@ def _options(entry: ModelEntry) -> type[Any]:
             fields.append((argument.arg, eval(hint), field(default=ast.literal_eval(default))))
     options = make_dataclass(f"{name}Config", fields, frozen=True)
     options.__doc__ = ast.get_docstring(cls)
-    options.__module__ = home
+    options.__module__ = __name__
     return options
 
 

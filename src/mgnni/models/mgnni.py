@@ -30,20 +30,22 @@ class MGNNI(OnGraphs):
         hidden_channels: width :math:`h` of the equilibria.
         out_channels: classes, or labels.
         scales: hops :math:`m` of one implicit step, one equilibrium each.
-        gamma: contraction factor :math:`\gamma \in [0, 1)`.
+        gamma: contraction factor :math:`\gamma`, at least 0 and below 1.
         input_map: ``"mlp"``; ``"mlp-relu"``, with a ReLU at the end as the paper writes it; or
             ``"identity"``, the features themselves, with ``hidden_channels == in_channels``.
-        input_widths: hidden widths of the perceptron; ``(hidden_channels,)`` by default.
+        input_widths: hidden widths of the perceptron; ``None`` uses one of ``hidden_channels``.
         dropout: probability, in the input map and the head.
         fusion: ``"attention"`` over scales, or their ``"mean"``.
         attention_channels: width of the attention.
         batch_norm: normalise the fused states, before the linear head.
         head: ``"linear"``; ``"residual"``, the authors' for PPI; ``"graph"``, theirs for graphs.
-        head_channels: width of the residual head; ``hidden_channels`` by default.
+        head_channels: width of the residual head; ``None`` uses ``hidden_channels``.
         head_layers: hidden layers of the residual and the graph head.
         level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        normalization: ``"auto"``: ``"sym"`` on an undirected graph and ``"dir"`` on a directed
-            one; or any of :meth:`Propagation.from_edge_index`, as are ``self_loops``, ``flow``.
+        normalization: of the graph, see :meth:`Propagation.from_edge_index`; ``"auto"`` is
+            ``"sym"`` on an undirected graph and ``"dir"`` on a directed one.
+        self_loops: add a self-loop to every node.
+        flow: which way messages go along an edge.
         solver: how the equations are solved; ``"auto"`` chooses by what is proven of the graph.
         tol: relative residual that every graph must reach, forward and backward.
         max_iter: limit on iterations; ``None`` allows as many as the contraction may need.

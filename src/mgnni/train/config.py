@@ -58,7 +58,7 @@ class Config:
     patience: int | None = 100
     """Epochs without improvement on the validation set before a run stops; none disables it."""
     stopping: str = "metric"
-    """What counts as improvement: a better metric (ties by loss), a lower loss, or the authors' rule."""
+    """What counts as improvement: the metric (ties by loss), the loss, or the authors' rule."""
     batch_size: int = 128
     """Graphs per batch, if there are several graphs."""
     shuffle: bool = True
@@ -146,7 +146,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         return value
     if hint is float and _is_a(value, int):
         return float(value)
-    if dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return from_dict(hint, value, where)
     kind = {tuple: "a list of numbers", dict: "a table"}.get(origin) or f"of type {hint.__name__}"
     raise ArgumentError(f"'{where}' must be {kind} (got {reprlib.repr(value)})")
