@@ -4,20 +4,20 @@ from dataclasses import fields
 
 import pytest
 import torch
+from mgnni.train.baselines import tables
+from mgnni.train.spaces import space_for
 
 from mgnni import fit
 from mgnni.data.catalog import ENTRIES
 from mgnni.errors import ArgumentError, DivergenceError
 from mgnni.models.catalog import MODELS
-from mgnni.train.baselines import tables
-from mgnni.train.build import num_parameters
-from mgnni.train.config import Config, changed, from_dict, options_class
+from mgnni.train.config import Config, changed, options_class
 from mgnni.train.device import make_fabric
+from mgnni.train.ensemble import num_parameters
 from mgnni.train.fitted import Fitted
 from mgnni.train.learner import learner_for
 from mgnni.train.presets import KINDS, preset_for
-from mgnni.train.spaces import space_for
-from mgnni.train.streams import Run
+from mgnni.train.runs import Run
 from train.cases import graph_task, node_task
 
 OTHERS = [name for name in MODELS if name != "mgnni"]
@@ -42,7 +42,7 @@ def test_settings_are_of_a_model_that_can_be_built(name):
             assert config.architecture == name
             sizes = (entry.counts.features, entry.counts.classes)
             assert num_parameters(config, *sizes, entry.level) > 0
-            assert from_dict(Config, config.to_dict()) == config
+            assert Config.from_dict(config.to_dict()) == config
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -121,6 +121,6 @@ def test_parameters_that_are_single_numbers_are_clipped_and_looked_at():
     assert any(value.dim() == 0 for value in fitted.weights[0].values())
     learner = learner_for(task)(task, config, [Run(0, 0), Run(1, 0)], make_fabric("cpu", "32"))
     learner.check_finite(1)
-    learner.together.stacks[0].data[1] = torch.inf
+    learner.ensemble.stacks[0].data[1] = torch.inf
     with pytest.raises(DivergenceError, match="weights of split 1, seed 0 overflowed in epoch 1"):
         learner.check_finite(1)

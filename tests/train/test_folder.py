@@ -148,8 +148,8 @@ def test_a_checkpoint_is_a_state_and_a_log(tmp_path):
     other = training(node_task(1), config(epochs=2), runs())
     assert folder.restore(other, state) == 3.5
     assert other.epoch == 1
-    for name, value in made.learner.together.snapshot().items():
-        assert torch.equal(value, other.learner.together.snapshot()[name])
+    for name, value in made.learner.ensemble.snapshot().items():
+        assert torch.equal(value, other.learner.ensemble.snapshot()[name])
 
 
 def test_checkpoints_take_a_twentieth_of_the_time_at_most(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ import torch
 
 from mgnni.data.catalog import ENTRIES
 from mgnni.errors import ArgumentError
-from mgnni.train.build import build_model, num_parameters
 from mgnni.train.config import Config
+from mgnni.train.ensemble import build_model, num_parameters
 from mgnni.train.presets import PRESETS, preset_for
 
 WEBKB = ("cornell", "texas", "wisconsin", "cornell-fixed")

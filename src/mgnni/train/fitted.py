@@ -243,7 +243,7 @@ class Fitted:
             path = path / "model.pt"
         if not path.exists():
             raise DataError(
-                f"{path}: no such file; a complete training has a model.pt in its folder"
+                f"{path}: no such file; the folder of a complete training has a model.pt"
             )
         content = load_checkpoint(path)
         if content.pop("kind", None) != KIND:
@@ -266,8 +266,7 @@ class Fitted:
         except Exception as error:
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise DataError(
-                f"{path}: its weights and its configuration do not fit together ({reason}); "
-                "train again"
+                f"{path}: its fields do not fit together ({reason}); train again"
             ) from error
         return fitted
 
@@ -281,15 +280,21 @@ class Fitted:
         model = meta_model(self.config, self.num_features, len(self.classes), self.level)
         wanted = {name: _form(one) for name, one in model.state_dict().items()}
         for weights in self.weights:
-            found = {name: _form(one) for name, one in weights.items() if one.device.type == "cpu"}
-            for name in sorted(wanted.keys() | weights.keys()):
-                if name not in found or wanted.get(name) != found[name]:
-                    raise ValueError(f"the weight {name!r} is missing, unknown or of another shape")
+            found = {name: _form(one) for name, one in weights.items()}
+            for name in sorted(wanted.keys() | found.keys()):
+                if wanted.get(name) != found.get(name):
+                    raise ValueError(
+                        f"weight {name} must be {wanted.get(name, 'absent')} (got "
+                        f"{found.get(name, 'none')})"
+                    )
+            if any(one.is_meta for one in weights.values()):
+                raise ValueError("weights must have values")
 
 
-def _form(tensor: Tensor) -> tuple[Any, ...]:
-    """Return what a weight must have in common with that of the model."""
-    return tensor.shape, tensor.is_floating_point(), tensor.layout
+def _form(tensor: Tensor) -> str:
+    """Describe what a weight must have in common with that of the model."""
+    kind = "a float" if tensor.is_floating_point() else f"a {tensor.dtype}"
+    return f"{kind} tensor of shape {tuple(tensor.shape)}, {tensor.layout}"
 
 
 def _inputs(graph: Data) -> Data:

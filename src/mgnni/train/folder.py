@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from mgnni.errors import DataError
 from mgnni.files import whole_file
+from mgnni.train.experiment import CHECKPOINT_EVERY
 from mgnni.train.report import to_json
 from mgnni.train.training import Training
 
@@ -30,10 +31,11 @@ class Folder:
 
     Args:
         path (Path): The folder; created if it does not exist.
-        every (float): Seconds between checkpoints, more if writing them takes long.
+        every (float, optional): Seconds between checkpoints; more if writing them takes long.
+            (default: :obj:`10.0`)
     """
 
-    def __init__(self, path: Path, every: float) -> None:
+    def __init__(self, path: Path, every: float = CHECKPOINT_EVERY) -> None:
         self.path, self.every = path, every
         self._lock = FileLock(path / ".lock")
         self._next = 0.0
