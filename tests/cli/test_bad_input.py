@@ -249,7 +249,7 @@ def test_a_device_that_is_not_there(refused: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     ("data", "args", "said", "remedy"),
     [
-        ("mine", "", "mine-run: holds a training already", "--resume, or choose another"),
+        ("mine", "", "mine-run: already holds a training", "--resume, or choose another"),
         ("mine", "--resume --lr 0.5", "mine-run: .*config.lr = 0.01 .*0.5", "repeat its options"),
         ("mine", "--resume --seeds 1", "mine-run: holds another training, with runs", "repeat"),
         ("mine", "--resume --rule gin", "mine-run: .* rule = 'validation'", "another --output"),
@@ -395,16 +395,16 @@ def test_evil_is_evil(place: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda m: m.read_bytes()[: m.stat().st_size // 2], "is no checkpoint of mgnni, or a dam"),
-        (lambda m: b"", "is no checkpoint of mgnni, or a damaged one"),
-        (lambda m: b"hello", "is no checkpoint of mgnni, or a damaged one"),
-        (lambda m: evil(), "is no checkpoint of mgnni, or a damaged one (nothing in it was run)"),
-        (lambda m: evil(False), "is no checkpoint of mgnni, or a damaged one (nothing in it was"),
-        (lambda m: rewritten(m, kind="other"), "is no model of mgnni; give the model.pt"),
+        (lambda m: m.read_bytes()[: m.stat().st_size // 2], "is not a checkpoint of mgnni, or it"),
+        (lambda m: b"", "is not a checkpoint of mgnni, or it is damaged"),
+        (lambda m: b"hello", "is not a checkpoint of mgnni, or it is damaged"),
+        (lambda m: evil(), "is not a checkpoint of mgnni, or it is damaged (nothing in it was"),
+        (lambda m: evil(False), "is not a checkpoint of mgnni, or it is damaged (nothing in it"),
+        (lambda m: rewritten(m, kind="other"), "is not a model of mgnni; pass the model.pt"),
         (lambda m: rewritten(m, format=99), "was written by mgnni "),
-        (lambda m: rewritten(m, num_features=9), "its weights and its configuration do not fit"),
-        (lambda m: rewritten(m, config={"mode": 1}), "its weights and its configuration do not"),
-        (lambda m: rewritten(m, weights=[]), "its weights and its configuration do not fit"),
+        (lambda m: rewritten(m, num_features=9), "its fields do not fit together"),
+        (lambda m: rewritten(m, config={"mode": 1}), "its fields do not fit together"),
+        (lambda m: rewritten(m, weights=[]), "its fields do not fit together"),
     ],
     ids=[
         *("cut", "empty", "text", "evil", "evil-pickle", "another-kind", "another-format"),
@@ -418,7 +418,7 @@ def test_a_model_that_is_none(
     (place / "bad" / "model.pt").write_bytes(make(place / "mine-run" / "model.pt"))
     line = refused("predict", "bad", "mine", status=1)
     assert line.startswith(f"bad/model.pt: {said}"), line
-    assert "train anew" in line or "give the model.pt" in line
+    assert "train again" in line or "pass the model.pt" in line
 
 
 def a_state_dict(place: Path) -> None:
@@ -468,7 +468,7 @@ def arrays(place: Path) -> None:
         (None, "mine-run mine --option length=3", 2, "--option is for a benchmark", "leave it out"),
         (None, "chains-run chains --option length=0", 2, "'length' must be an int", "smallest"),
         (None, "chains-run colors", 1, "", "features"),
-        (a_state_dict, "other.pt mine", 1, "other.pt: is no model of mgnni", "model.pt of a"),
+        (a_state_dict, "other.pt mine", 1, "other.pt: is not a model of mgnni", "model.pt of a"),
         (evil_graph, "mine-run evil.pt", 1, "evil.pt: must hold a PyG Data", "no code of a file"),
         (without_a_feature, "mine-run narrow", 1, "narrow/nodes.csv: the features", "add these"),
         (arrays, "chains-run three.npz", 1, "", "features"),

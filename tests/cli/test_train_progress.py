@@ -11,8 +11,7 @@ from rich.console import Console
 
 from mgnni.cli import train_progress
 from mgnni.cli.train_progress import Clock, follow_training, span
-from mgnni.train.streams import Run
-from mgnni.train.training import Epoch
+from mgnni.train.runs import Epoch, Run
 
 
 def plan(runs: int, epochs: int = 100, patience: int | None = 10) -> Any:

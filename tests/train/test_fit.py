@@ -206,7 +206,7 @@ def test_a_folder_and_its_return(tmp_path):
     assert files(tmp_path) == {"config.json", "log.jsonl", "model.pt", "report.json"}
     assert json.loads((tmp_path / "report.json").read_text()) == json.loads(json.dumps(one.report))
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 4
-    with pytest.raises(DataError, match="holds a training already"):
+    with pytest.raises(DataError, match="already holds a training"):
         fit(node_task(2), **options)
     again = fit(node_task(2), on_epoch=heard.append, resume=True, **options)
     assert len(heard) == 4  # nothing was trained
@@ -304,7 +304,9 @@ def test_a_damaged_state_can_be_deleted(tmp_path):
     with pytest.raises(DataError, match=r"state\.pt: .*delete it to train from the beginning"):
         train(experiment(), tmp_path, True)
     state.unlink()
-    assert_same_bits(train(experiment(), tmp_path, True).weights[0], train(experiment()).weights[0])
+    with pytest.warns(UserWarning, match="no checkpoint to resume from"):
+        again = train(experiment(), tmp_path, True)
+    assert_same_bits(again.weights[0], train(experiment()).weights[0])
 
 
 def test_a_folder_in_use_is_left_alone(tmp_path):
@@ -320,14 +322,25 @@ def test_a_training_that_diverges_leaves_no_report(tmp_path):
     with pytest.raises(MgnniError, match="training diverged"):
         fit(node_task(1), output=tmp_path, lr=1e30, **SHORT)
     assert "report.json" not in files(tmp_path)
-    with pytest.raises(DataError, match="no such file; a training that is complete"):
+    with pytest.raises(DataError, match="no such file; the folder of a complete"):
         Fitted.load(tmp_path)
 
 
-def test_to_resume_what_never_began_is_to_begin(tmp_path):
-    assert (
-        fit(node_task(1), output=tmp_path / "new", resume=True, **SHORT).report["score"]["n"] == 1
-    )
+def test_resuming_without_a_checkpoint_starts_from_the_beginning_and_says_so(tmp_path):
+    new = tmp_path / "new"
+    with pytest.warns(UserWarning, match="no checkpoint to resume from; training starts at epoch"):
+        fitted = fit(node_task(1), output=new, resume=True, **SHORT)
+    assert fitted.report["score"]["n"] == 1
+    notes = []
+    fitted = train(experiment(), tmp_path / "other", True, on_note=notes.append)
+    assert [str(tmp_path / "other") in note for note in notes] == [True]
+    train(experiment(), tmp_path / "other", True, on_note=notes.append)
+    assert len(notes) == 1  # complete: there is nothing to say
+    (tmp_path / "killed").mkdir()  # before its first checkpoint
+    (tmp_path / "killed/config.json").write_bytes((tmp_path / "other/config.json").read_bytes())
+    again = train(experiment(), tmp_path / "killed", True, on_note=notes.append)
+    assert len(notes) == 2
+    assert_same_bits(again.weights[0], fitted.weights[0])
 
 
 def test_seconds_add_up(tmp_path, monkeypatch):
@@ -344,7 +357,9 @@ def test_seconds_add_up(tmp_path, monkeypatch):
     saved = torch.load(tmp_path / "state.pt", weights_only=True)
     assert saved["seconds"] == 10.0 * saved["epoch"]
     clock[0] = 5000.0  # a day later, on a clock of its own
-    fitted = train(
-        experiment(), tmp_path, True, lambda epoch: clock.__setitem__(0, clock[0] + 10.0)
-    )
+
+    def later(epoch):
+        clock[0] += 10.0
+
+    fitted = train(experiment(), tmp_path, True, later)
     assert fitted.report["seconds"] == 80.0

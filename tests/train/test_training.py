@@ -173,9 +173,7 @@ def test_without_a_validation_part_gin_works_and_validation_is_refused():
     assert [one.val for one in made.finished] == [{}, {}]
     assert [one.selected_epoch for one in made.finished] == [3, 3]
     assert all(row["val_loss"] == row["val_metric"] == [] for row in made.log)
-    with pytest.raises(
-        DataError, match=r"rings, split 0: rule 'validation' needs .* hold some out"
-    ):
+    with pytest.raises(DataError, match=r"rings, split 0: rule 'validation' needs .* move some"):
         training(task, config(), runs(2))
 
 
@@ -200,7 +198,7 @@ def test_a_test_part_without_labels_is_refused():
     task = node_task(1)
     labels = stratified_labels(task).clone()
     labels[task.splits[0].test] = -1
-    with pytest.raises(DataError, match="no labelled row to test on"):
+    with pytest.raises(DataError, match="the test set has no labelled rows"):
         training(remade(task, 0, labels), config(), runs())
 
 
