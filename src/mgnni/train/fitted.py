@@ -113,16 +113,10 @@ class Fitted:
         return model.eval()
 
     def predict(self, data: Any = None, *, run: int | None = None) -> Tensor:
-        """Return the class index of each row, or 0/1 per label if there are several labels.
-
-        Args:
-            data (str or Path or Data or Dataset or list[Data], optional): Graphs to predict;
-                ``None`` uses those of the training. (default: :obj:`None`)
-            run (int, optional): Index of the run that predicts; ``None`` uses the best one.
-                (default: :obj:`None`)
+        """Return the class index of each row; with the arguments of :meth:`predict_proba`.
 
         Shapes:
-            - **output:** ``(rows,)``, or ``(rows, labels)`` for several labels
+            - **output:** ``(rows,)``, or 0/1 of shape ``(rows, labels)`` for several labels
         """
         chosen = self.explain(self.read(data), run).chosen.long()
         return chosen if self.multilabel else chosen.argmax(1)
@@ -221,11 +215,7 @@ class Fitted:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file, which is loaded without running any code.
-
-        Args:
-            path (str or Path): The file.
-        """
+        """Write the model to a file, which :meth:`load` reads without running any code."""
         buffer = io.BytesIO()
         torch.save(self.to_dict(), buffer)
         with whole_file(Path(path)) as file:
