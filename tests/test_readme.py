@@ -1,6 +1,7 @@
 """Code in the README and in docs runs: every block after a `<!-- run -->` line, in order."""
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,31 @@ def test_blocks_are_found_in_order() -> None:
     first, second = code_blocks(text)
     assert first.splitlines() == ["", "", "a = 1", "", "b = 2"]
     assert second.splitlines() == [""] * 11 + ["c = a"]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        README,
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    ],
+    ids=lambda page: page.name,
+)
+def test_links_between_pages_work(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", text):
+        target = page.parent / path if path else page
+        assert target.exists(), f"{page.name}: no file {path}"
+        if anchor:
+            assert anchor in anchors(target.read_text("utf-8")), f"{page.name}: no {path}#{anchor}"
 
 
 @pytest.mark.parametrize("after", ["", "\n```python\na = 1\n```", "```bash\nls\n```"])

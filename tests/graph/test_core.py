@@ -11,9 +11,9 @@ from problems import chain, generator, lopsided_edges, state_norm
 
 
 def layered(num_nodes: int = 14, normalization: str = "out", seed: int = 0) -> Propagation:
-    """A directed graph in which the first three nodes read nobody, and nobody reads the last four.
+    """A directed graph whose first three nodes read no other and whose last four are not read.
 
-    One node does neither.
+    One node neither reads nor is read.
     """
     edge_index, weight = lopsided_edges(num_nodes, seed)
     reads = (edge_index[0] >= 3) & (edge_index[0] != 6)
@@ -32,14 +32,14 @@ def layered(num_nodes: int = 14, normalization: str = "out", seed: int = 0) -> P
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Take the core however small it is."""
+    """Use the core however small it is."""
     monkeypatch.setattr(module, "SAVED", 1)
     monkeypatch.setattr(module, "WORTH", 1.0)
 
 
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("normalization", ["out", "row", "dir"])
-def test_the_core_is_what_the_zeros_say(normalization, adjoint, eager):
+def test_the_core_follows_from_the_zeros_of_the_matrix(normalization, adjoint, eager):
     for seed in range(5):
         operator = layered(normalization=normalization, seed=seed)
         operator = operator.adjoint() if adjoint else operator
@@ -55,10 +55,10 @@ def test_the_core_is_what_the_zeros_say(normalization, adjoint, eager):
         x = torch.randn(len(core.nodes), 2, dtype=torch.float64, generator=generator(seed))
         after = state_norm(core.inner, core.inner.multiply(x))
         assert after <= operator.norm_bound * state_norm(core.inner, x) * (1 + 1e-13)
-        assert operator.core is core  # found once
+        assert operator.core is core
 
 
-def test_there_is_no_core_where_it_saves_nothing(eager):
+def test_there_is_no_core_if_it_saves_nothing(eager):
     assert Propagation.from_edge_index(chain(9), 9).core is None
     cycle = torch.stack([torch.arange(9), (torch.arange(9) + 1) % 9])
     ring = Propagation.from_edge_index(cycle, 9, normalization="out", self_loops=False)
@@ -66,7 +66,7 @@ def test_there_is_no_core_where_it_saves_nothing(eager):
     assert ring.core is None
 
 
-def test_a_small_graph_and_a_batch_have_none():
+def test_a_small_graph_and_a_batch_have_no_core():
     assert layered().core is None
     edge_index, _ = lopsided_edges(12)
     batch = torch.zeros(12, dtype=torch.long)
@@ -76,7 +76,7 @@ def test_a_small_graph_and_a_batch_have_none():
     assert both.core is None
 
 
-def test_entries_that_are_learned_have_none(eager):
+def test_learnable_entries_have_no_core(eager):
     edge_index, weight = lopsided_edges(12)
     weight.requires_grad_()
     learned = Propagation.from_edge_index(
@@ -86,7 +86,7 @@ def test_entries_that_are_learned_have_none(eager):
     assert learned.core is None
 
 
-def test_a_copy_finds_its_own(eager):
+def test_a_copy_computes_its_own_core(eager):
     operator = layered()
     assert operator.core is not None
     copy = pickle.loads(pickle.dumps(operator))

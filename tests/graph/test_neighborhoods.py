@@ -13,7 +13,7 @@ NODES = 12
 
 
 def gathers(edge_index, num_nodes):
-    """``[v, u]``: whether there is an edge from another node u to v."""
+    """Whether there is an edge from another node u to v, at ``[v, u]``."""
     table = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
     for source, target in edge_index.T.tolist():
         table[target, source] = float(source != target)
@@ -48,7 +48,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("self_loops", [False, True])
 @pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
-def test_hops_are_strict_and_normalised_by_themselves(case, self_loops, flow, device):
+def test_hops_are_strict_and_normalised_separately(case, self_loops, flow, device):
     edge_index, size = CASES[case]
     operator = Propagation.from_edge_index(
         edge_index.to(device),
@@ -72,7 +72,7 @@ def test_two_hops_of_a_directed_chain_go_along_the_edges(device):
     assert two.values.tolist() == [1, 1]
 
 
-def test_weights_do_not_count(device):
+def test_neighbourhoods_do_not_depend_on_weights(device):
     edge_index, weight = (part.to(device) for part in lopsided_edges(NODES))
     hops = [
         strict_hops(Propagation.from_edge_index(edge_index, NODES, w, "none", dtype=torch.float32))
@@ -109,13 +109,13 @@ def test_a_closed_pattern_has_every_edge_and_every_loop_once(case, self_loops, d
     assert set(pairs) == want
 
 
-def test_a_graph_whose_two_hops_explode_is_refused(monkeypatch, device):
-    # A star of n leaves has n (n - 1) pairs of leaves, and walks to and fro besides.
+def test_a_graph_with_too_many_pairs_is_refused(monkeypatch, device):
+    # A star of n leaves has n (n - 1) pairs of leaves, plus the walks back.
     leaves = torch.arange(1, 11)
     star = to_undirected(torch.stack([torch.zeros(10, dtype=torch.long), leaves])).to(device)
     operator = Propagation.from_edge_index(star, 11)
-    monkeypatch.setattr(neighborhoods, "MOST_PAIRS", 109)
+    monkeypatch.setattr(neighborhoods, "MAX_PAIRS", 109)
     with pytest.raises(ArgumentError, match=r"at most 109 pairs.*got up to 110\).*smaller"):
         strict_hops(operator)
-    monkeypatch.setattr(neighborhoods, "MOST_PAIRS", 110)
+    monkeypatch.setattr(neighborhoods, "MAX_PAIRS", 110)
     assert strict_hops(operator)[1].pattern.nnz == 90

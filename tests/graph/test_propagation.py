@@ -1,4 +1,4 @@
-"""The operator object: transpose, symmetry, batches, copies and derivatives."""
+"""The operator: transpose, symmetry, batches, copies and derivatives."""
 
 import copy
 import gc
@@ -30,7 +30,7 @@ def test_the_adjoint_is_the_transpose(normalization, device):
     assert state_norm(adjoint, adjoint.multiply(x)) <= adjoint.norm_bound * state_norm(adjoint, x)
 
 
-def test_the_adjoint_is_built_once_and_leads_back(device):
+def test_the_adjoint_is_cached_and_its_adjoint_is_the_operator(device):
     operator = propagation("dir").to(device)
     assert operator.adjoint() is operator.adjoint()
     assert operator.adjoint().adjoint() is operator
@@ -38,7 +38,7 @@ def test_the_adjoint_is_built_once_and_leads_back(device):
     assert symmetric.adjoint() is symmetric
 
 
-def test_an_adjoint_outlives_its_operator(device):
+def test_an_adjoint_can_be_used_after_its_operator_is_freed(device):
     operator = propagation("out").to(device)
     dense, adjoint = operator.to_dense(), operator.adjoint()
     del operator
@@ -69,7 +69,7 @@ def test_asymmetry_is_found(normalization, device):
 
 
 @pytest.mark.parametrize("change", ["value", "pattern"])
-def test_a_slight_asymmetry_is_not_overlooked(change, device):
+def test_a_slight_asymmetry_is_noticed(change, device):
     edge_index = chain(6)
     weight = torch.ones(edge_index.size(1), dtype=torch.float64)
     if change == "value":
@@ -82,16 +82,31 @@ def test_a_slight_asymmetry_is_not_overlooked(change, device):
         assert not Propagation.from_edge_index(edge_index, 6, weight, normalization).symmetric
     with pytest.raises(ArgumentError, match="directed graph"):
         Propagation.from_edge_index(edge_index, 6, weight, "sym")
-    chosen = Propagation.from_edge_index(edge_index, 6, weight, "auto")
-    assert (chosen.normalization, chosen.symmetric) == ("dir", False)
+    operator = Propagation.from_edge_index(edge_index, 6, weight, "auto")
+    assert (operator.normalization, operator.symmetric) == ("dir", False)
 
 
-def test_auto_is_sym_for_an_undirected_graph(device):
-    operator = Propagation.from_edge_index(chain(6).to(device), 6, normalization="auto")
-    assert (operator.normalization, operator.symmetric) == ("sym", True)
-    torch.testing.assert_close(
-        operator.to_dense(), Propagation.from_edge_index(chain(6).to(device), 6).to_dense()
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_default_normalization_follows_the_direction_of_the_edges(directed, device):
+    edge_index = chain(6)[:, :-1] if directed else chain(6)
+    kind = "dir" if directed else "sym"
+    for options in ({}, {"normalization": "auto"}):
+        operator = Propagation.from_edge_index(edge_index.to(device), 6, **options)
+        assert (operator.normalization, operator.symmetric) == (kind, not directed)
+        expected = Propagation.from_edge_index(edge_index.to(device), 6, normalization=kind)
+        assert torch.equal(operator.to_dense(), expected.to_dense())
+
+
+def test_the_repr_is_short_and_does_not_change_with_use():
+    operator = propagation("out")
+    text = repr(operator)
+    assert text == (
+        "Propagation(num_nodes=12, nnz=41, normalization='out', norm_bound=1, "
+        "dtype=torch.float64, device='cpu')"
     )
+    operator.apply(torch.ones(12, 1, dtype=torch.float64))
+    operator.adjoint()
+    assert repr(operator) == text
 
 
 def test_a_row_normalised_regular_graph_is_symmetric(device):
@@ -119,11 +134,10 @@ def test_a_graph_without_edges(num_nodes, self_loops, normalization, device):
     assert operator.symmetric
     assert operator.norm_bound == float(self_loops and num_nodes > 0)
     assert operator.num_nodes == operator.largest_graph == num_nodes
-    assert repr(operator)
 
 
 @normalizations
-def test_isolated_nodes_gather_nothing_but_themselves(normalization, device):
+def test_isolated_nodes_aggregate_from_themselves_only(normalization, device):
     for self_loops in (True, False):
         operator = propagation(normalization, self_loops=self_loops).to(device)
         dense = operator.to_dense()
@@ -134,7 +148,7 @@ def test_isolated_nodes_gather_nothing_but_themselves(normalization, device):
         torch.testing.assert_close(dense.T[10:], expected)
 
 
-def test_one_node_with_itself_as_neighbour(device):
+def test_repeated_self_loops_of_one_node_add_up(device):
     edge_index = torch.zeros(2, 3, dtype=torch.long, device=device)  # three loops add up
     weight = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64, device=device)
     given = Propagation.from_edge_index(edge_index, 1, weight, "none", False)
@@ -150,7 +164,7 @@ def test_multiply_into_overwrites_and_adds(normalization, device):
     operator = propagation(normalization).to(device)
     x, y = torch.randn(2, 12, 5, dtype=torch.float64, device=device)
     product = operator.to_dense() @ x
-    nan = torch.full_like(x, float("nan"))  # what was there must not be read
+    nan = torch.full_like(x, float("nan"))  # previous contents must not be read
     torch.testing.assert_close(operator.multiply_into(nan, x), product)
     torch.testing.assert_close(operator.multiply_into(nan, x, 2.5), 2.5 * product)
     out = y.clone()
@@ -176,7 +190,7 @@ def test_apply_takes_powers(device):
         torch.testing.assert_close(operator.apply(x, power), expected)
 
 
-def test_strided_states_are_multiplied_right(device):
+def test_states_may_have_any_strides(device):
     operator = propagation("dir").to(device)
     wide = torch.randn(3, 24, dtype=torch.float64, device=device)
     for x in (wide[:, :12].T, wide.T[::2], wide[0, 0].expand(12, 2)):
@@ -184,7 +198,7 @@ def test_strided_states_are_multiplied_right(device):
 
 
 class TestBatch:
-    """A batch is a block-diagonal operator: every graph as if it were alone."""
+    """The operator of a batch is block-diagonal, with one block per graph."""
 
     def graphs(self, normalization: str):
         parts = []
@@ -264,7 +278,7 @@ class TestBatch:
         with pytest.raises(ArgumentError, match=r"edge \[1, 2\] between graphs 0 and 1"):
             Propagation.from_edge_index(edge_index, 4, normalization="dir", batch=batch)
 
-    def test_a_number_without_a_graph_is_an_empty_graph(self, device):
+    def test_a_skipped_graph_index_is_an_empty_graph(self, device):
         batch = torch.tensor([0, 2, 2], device=device)
         operator = Propagation.from_edge_index(
             torch.tensor([[1, 2], [2, 1]], device=device), 3, batch=batch
@@ -279,7 +293,7 @@ class TestBatch:
 
 
 def same(left: Propagation, right: Propagation) -> None:
-    """Two operators that are one in all that can be asked of them."""
+    """Check that two operators agree."""
     torch.testing.assert_close(left.to_dense(), right.to_dense(), rtol=0, atol=0)
     for name in ("num_nodes", "num_graphs", "symmetric", "norm_bound", "reason", "normalization"):
         assert getattr(left, name) == getattr(right, name)
@@ -294,7 +308,7 @@ def same(left: Propagation, right: Propagation) -> None:
 @pytest.mark.parametrize("normalization", ["sym", "out"])
 def test_copies_are_equal_and_separate(normalization, used, device):
     operator = propagation(normalization).to(device)
-    if used:  # what was derived must not get in the way
+    if used:
         operator.multiply(torch.ones(12, 1, dtype=torch.float64, device=device))
         operator.adjoint()
         if operator.symmetric:
@@ -314,6 +328,18 @@ def test_copies_are_equal_and_separate(normalization, used, device):
         assert operator.values.abs().sum() > 0
 
 
+@pytest.mark.parametrize("normalization", ["sym", "out"])
+def test_pickles_leave_out_cached_results(normalization):
+    operator = propagation(normalization).to(torch.float32)
+    before = len(pickle.dumps(operator))
+    operator.apply(torch.ones(12, 1, requires_grad=True)).sum().backward()
+    assert operator.double().adjoint().core is None
+    assert operator.longest_row > 0
+    if operator.symmetric:
+        assert operator.spectrum.blocks
+    assert len(pickle.dumps(operator)) == before
+
+
 def test_an_adjoint_can_be_copied(device):
     operator = propagation("dir").to(device)
     other = pickle.loads(pickle.dumps(operator.adjoint()))
@@ -322,7 +348,7 @@ def test_an_adjoint_can_be_copied(device):
 
 
 @pytest.mark.parametrize("normalization", ["sym", "out"])
-def test_another_type_rounds_once(normalization, device):
+def test_converting_the_dtype_rounds_once(normalization, device):
     operator = propagation(normalization).to(device)
     assert operator.to(torch.float64) is operator
     assert operator.double() is operator
@@ -338,13 +364,13 @@ def test_another_type_rounds_once(normalization, device):
         operator.to(torch.float16)
 
 
-def test_moving_to_the_same_place_costs_nothing(device):
+def test_moving_to_the_same_device_returns_the_operator_itself(device):
     operator = propagation("sym").to(device)
     assert operator.to(operator.device) is operator
     assert operator.to(str(operator.device)) is operator
 
 
-def test_moving_there_and_back(device):
+def test_moving_to_a_device_and_back_keeps_the_operator(device):
     for normalization in ("sym", "out"):
         operator = propagation(normalization)
         moved = operator.to(device)
@@ -352,14 +378,14 @@ def test_moving_there_and_back(device):
         same(moved.to("cpu"), operator)
 
 
-def test_moving_a_batch_takes_everything_along(device):
+def test_moving_a_batch_moves_all_its_tensors(device):
     operator = TestBatch().batched(TestBatch().graphs("out"), "out", "cpu").to(device)
     assert operator.batch.device.type == operator.norm.weight.device.type == device.type
     same(operator.to("cpu"), TestBatch().batched(TestBatch().graphs("out"), "out", "cpu"))
 
 
 class TestDerivatives:
-    """Products differentiate in states and edge weights, twice."""
+    """Products are twice differentiable in states and edge weights."""
 
     num_nodes = 5
 
@@ -412,7 +438,7 @@ class TestDerivatives:
         torch.testing.assert_close(grad, expected)
         assert not operator.values.requires_grad
 
-    def test_no_graph_is_recorded_where_none_is_wanted(self, device):
+    def test_no_autograd_graph_is_recorded_without_need(self, device):
         edge_index, weight, x = self.inputs(device)
         operator = self.build("dir", weight, edge_index)
         with torch.no_grad():
@@ -420,8 +446,7 @@ class TestDerivatives:
         assert not operator.multiply(x.detach()).requires_grad
         assert operator.apply(x.detach()).requires_grad
 
-    def test_learnt_weights_keep_float32_exact(self, device):
-        """Weights in float32: the gradient arrives in float32, as that of a dense product."""
+    def test_float32_weights_have_float32_gradients(self, device):
         edge_index, weight, x = self.inputs(device)
         single = weight.detach().float().requires_grad_()
         operator = self.build("out", single, edge_index)

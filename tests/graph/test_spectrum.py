@@ -5,7 +5,7 @@ import torch
 from torch_geometric.utils import to_undirected
 
 from mgnni import Propagation
-from mgnni.graph.spectrum import sides
+from mgnni.graph.spectrum import padded_sizes
 from problems import chain, generator
 
 
@@ -34,7 +34,7 @@ def rebuilt(operator: Propagation) -> torch.Tensor:
     for block in operator.spectrum.blocks:
         v = block.eigenvectors.double()
         matrices = v @ torch.diag_embed(block.eigenvalues) @ v.mT
-        # What stands in rows of padding is added to the first node of a graph, so must be zero.
+        # Padded rows are added to the first node of a graph, so they must be zero.
         where = (block.nodes.unsqueeze(2).expand_as(v), block.nodes.unsqueeze(1).expand_as(v))
         dense.index_put_(where, matrices, accumulate=True)
     return dense
@@ -42,12 +42,12 @@ def rebuilt(operator: Propagation) -> torch.Tensor:
 
 @pytest.mark.parametrize("shuffle", [False, True], ids=["in order", "interleaved"])
 @pytest.mark.parametrize("sizes", [[6], [1, 1, 2], [3, 5, 4, 7, 1], [2, 17, 3, 9, 8, 16]], ids=str)
-def test_eigenpairs_give_back_the_matrix_of_every_graph(sizes, shuffle, device):
+def test_eigenpairs_reproduce_the_matrix_of_every_graph(sizes, shuffle, device):
     operator = batch_of(sizes, device, shuffle)
     torch.testing.assert_close(rebuilt(operator), operator.to_dense(), rtol=0, atol=1e-13)
 
 
-def test_rows_of_nodes_are_orthonormal_those_of_padding_zero_and_values_sorted(device):
+def test_eigenvectors_are_orthonormal_with_zero_padding_and_eigenvalues_are_sorted(device):
     (block,) = batch_of([3, 5, 4, 7], device).spectrum.blocks
     v = block.eigenvectors
     assert v.shape == (4, 7, 7)
@@ -69,14 +69,14 @@ def test_the_spectrum_of_a_chain_is_known(device):
     torch.testing.assert_close(block.eigenvalues[0].cpu(), expected, rtol=0, atol=1e-13)
 
 
-def test_no_graph_pays_for_a_much_larger_one(device):
+def test_no_graph_is_padded_to_a_much_larger_one(device):
     spectrum = batch_of([2] * 20 + [60], device).spectrum
     assert sorted(tuple(b.eigenvectors.shape) for b in spectrum.blocks) == [(1, 60, 60), (20, 2, 2)]
 
 
-def test_stacks_are_joined_where_that_does_not_double_the_work():
+def test_blocks_are_merged_unless_that_doubles_the_work():
     def found(*sizes: int) -> list[int]:
-        return sides(torch.tensor(sizes)).tolist()
+        return padded_sizes(torch.tensor(sizes)).tolist()
 
     assert found(16, 17, 28, 28) == [28, 28, 28, 28]
     assert found(3, 3, 3, 3, 3, 3, 3, 8) == [3, 3, 3, 3, 3, 3, 3, 8]
@@ -84,11 +84,11 @@ def test_stacks_are_joined_where_that_does_not_double_the_work():
     assert found(2, 3, 40) == [3, 3, 40]
 
 
-def test_every_node_has_its_place(device):
+def test_every_node_has_one_row(device):
     operator = batch_of([3, 5, 4, 7, 1, 40], device, shuffle=True)
     assert len(operator.spectrum.blocks) == 2
     nodes = torch.cat([block.nodes.flatten() for block in operator.spectrum.blocks])
-    place = operator.spectrum.all.place
+    place = operator.spectrum.place
     assert nodes[place].tolist() == list(range(60))
     assert torch.unique(place).numel() == 60
 
@@ -98,7 +98,7 @@ def test_an_operator_without_nodes_has_no_blocks(device):
     assert Propagation.from_edge_index(empty, 0).spectrum.blocks == ()
 
 
-def test_the_spectrum_is_computed_once(device):
+def test_the_spectrum_is_cached(device):
     operator = batch_of([3, 4], device)
     assert operator.spectrum is operator.spectrum
 

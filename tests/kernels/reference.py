@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mgnni.graph import pattern
+from mgnni.graph import csr
 from mgnni.kernels import launches, terms
 from mgnni.kernels.rows import Rows
 from mgnni.kernels.terms import Lines
@@ -190,7 +190,7 @@ def use_kernels(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (launches, weights):
         monkeypatch.setattr(module, "widest", lambda device: 116)
     monkeypatch.setattr(weights, "eigenpairs", eigenpairs)
-    monkeypatch.setattr(pattern, "processors", lambda device: 7)
+    monkeypatch.setattr(csr, "processors", lambda device: 7)
     for module in (planned, planned_wide):
         monkeypatch.setattr(module, "can_plan", can_plan)
         monkeypatch.setattr(module, "at_once", lambda equations: True)

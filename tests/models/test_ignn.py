@@ -9,7 +9,7 @@ import torch
 from torch.func import functional_call, stack_module_state, vmap
 
 from mgnni import ArgumentError, Propagation
-from mgnni.graph.perron import perron_bound
+from mgnni.graph.bounds import perron_bound
 from mgnni.models.ignn import IGNN
 from models.cases import CLASSES, FEATURES, HIDDEN, NODES, batch_of_graphs, graph, normal
 from problems import dense_propagation

@@ -143,9 +143,9 @@ CALL = {
         r"'edge_index' .*\(2, num_edges\).*got \(4, 2\).*first row",
     ),
     "edge index a list": ({"edge_index": [[0], [1]]}, r"'edge_index' .*got list"),
-    "a sparse adjacency": (
-        {"edge_index": torch.eye(NODES).to_sparse()},
-        r"'edge_index' .*dense.*to_edge_index",
+    "a bipartite adjacency": (
+        {"edge_index": torch.ones(NODES, 3).to_sparse()},
+        r"'edge_index' .*square.*bipartite",
     ),
     "edge weight negative": (
         {"edge_index": torch.tensor([[0, 1], [1, 2]]), "edge_weight": torch.tensor([1.0, -2.0])},

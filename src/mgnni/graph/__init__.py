@@ -1,1 +1,1 @@
-"""From a graph to a linear operator, and what is proven about it; knows no solver."""
+"""Graphs as linear operators with proven norm bounds. Independent of the solvers."""

@@ -1,4 +1,4 @@
-"""From an edge list to the entries of the operator, with what is proven of it."""
+"""From edges to the entries of the propagation operator, with a proven bound on its norm."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError, check_choice
-from mgnni.graph.check import check_batch, check_edges, check_weight
+from mgnni.graph.csr import Pattern
+from mgnni.graph.edges import Adjacency, check_batch, check_weight, read_edges
 from mgnni.graph.normalize import NORMALIZATIONS, Bound, normalize, prove
-from mgnni.graph.pattern import Pattern
 
 FLOWS = ("source_to_target", "target_to_source")
 
 
 class Parts(NamedTuple):
-    """What an operator is made of."""
+    """The parts of a propagation operator."""
 
     pattern: Pattern
-    weight: Tensor  # of the distinct edges, before they are normalised
-    values: Tensor
+    weight: Tensor  # of the distinct edges, before normalisation, in float64
+    values: Tensor  # the normalised entries
     symmetric: bool
     bound: Bound
     normalization: str
@@ -28,22 +28,27 @@ class Parts(NamedTuple):
 
 
 def build(
-    edge_index: Tensor,
-    num_nodes: int,
+    edge_index: Adjacency,
+    num_nodes: int | None,
     edge_weight: Tensor | None,
+    *,
     normalization: str,
     self_loops: bool,
     flow: str,
     batch: Tensor | None,
+    batch_size: int | None,
     dtype: torch.dtype | None,
     norm_bound: float | None,
 ) -> Parts:
-    """Check, add loops, sum repeated edges, normalise and prove; see ``from_edge_index``."""
+    """Check the input, add self-loops, sum duplicate edges, normalise, and bound the norm.
+
+    See :meth:`mgnni.Propagation.from_edge_index` for the arguments.
+    """
     kind = check_choice("normalization", normalization, (*NORMALIZATIONS, "auto"))
     to_target = check_choice("flow", flow, FLOWS) == "source_to_target"
-    edge_index = check_edges(edge_index, num_nodes)
+    edge_index, num_nodes, edge_weight = read_edges(edge_index, num_nodes, edge_weight, flow)
     weight, dtype = check_weight(edge_weight, edge_index, dtype, nonnegative=kind != "none")
-    num_graphs = check_batch(batch, edge_index, num_nodes)
+    num_graphs = check_batch(batch, batch_size, edge_index, num_nodes)
     if self_loops:
         loop = torch.arange(num_nodes, device=edge_index.device)
         edge_index = torch.cat([edge_index, loop.expand(2, -1)], dim=1)
@@ -67,7 +72,7 @@ def build(
                 "normalization='dir', or torch_geometric.utils.to_undirected(edge_index)"
             )
         kind = "sym" if undirected else "dir"
-    if kind != "none" and key.numel():  # the unit of weight is free, and degrees may overflow
+    if kind != "none" and key.numel():  # a common factor cancels, and large degrees may overflow
         weight = weight / 2.0 ** float(weight.detach().max().clamp(min=1e-300).log2().floor())
     entries = normalize(kind, source, target, weight, num_nodes)
     if not bool(torch.isfinite(entries).all()):
@@ -78,17 +83,12 @@ def build(
     symmetric = is_symmetric(pattern, entries)
     bound = prove(kind, symmetric, source, target, weight.detach(), num_nodes, norm_bound)
     if to_target:
-        bound = transposed(bound)
+        bound = bound.transposed()
     return Parts(pattern, weight, entries.to(dtype), symmetric, bound, kind, num_graphs)
 
 
-def transposed(bound: Bound) -> Bound:
-    """What is proven of ``P``, the transpose of ``S``."""
-    return Bound(bound.value, bound.norm.dual(), bound.reason)
-
-
 def is_symmetric(pattern: Pattern, values: Tensor) -> bool:
-    """Compare a matrix with its transpose: the same pattern, values equal up to rounding."""
+    """Whether a matrix equals its transpose: same pattern, same values up to rounding."""
     other, order = pattern.transposed
     if not (torch.equal(pattern.crow, other.crow) and torch.equal(pattern.col, other.col)):
         return False
@@ -97,15 +97,15 @@ def is_symmetric(pattern: Pattern, values: Tensor) -> bool:
 
 
 def symmetric_graphs(pattern: Pattern, values: Tensor, graph: Tensor, num_graphs: int) -> Tensor:
-    """As :func:`is_symmetric`, graph by graph; the nodes of a graph must stand together.
+    """Return :func:`is_symmetric` per graph, for a batch whose graphs are contiguous.
 
-    The entries of a graph are then the same range in a matrix and in its transpose.
+    The entries of a graph then occupy the same range in the matrix and in its transpose.
 
     Args:
-        pattern: of the matrix.
-        values: of its entries.
-        graph: of each entry.
-        num_graphs: how many graphs there are.
+        pattern (Pattern): The pattern of the matrix.
+        values (Tensor): Its entries.
+        graph (Tensor): Graph of each entry.
+        num_graphs (int): Number of graphs.
     """
     other, order = pattern.transposed
     equal = torch.isclose(values, values[order], rtol=1e-12, atol=0.0)

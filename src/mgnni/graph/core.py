@@ -1,8 +1,8 @@
-r"""The part of a directed graph in which an equation is coupled; all other nodes go beside it.
+r"""The part of a directed graph in which the equations are coupled.
 
-Node i reads node j where :math:`P_{ij}` is an entry. A node that reads nobody has its bias for a
-state, and one that nobody reads follows from the states of others, so only the nodes that read and
-are read have to be solved for. In directed web graphs they have a third of the entries.
+Node i *reads* node j if :math:`P_{ij} \ne 0`. The state of a node that reads no other is its bias,
+and the state of a node that is not read follows from the other states. Only the nodes that both
+read and are read have to be solved for. In directed web graphs they have a third of the entries.
 """
 
 from __future__ import annotations
@@ -13,33 +13,41 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from mgnni.graph.csr import Pattern, csr
 from mgnni.graph.normalize import NodeNorm
-from mgnni.graph.pattern import Pattern, csr
 
 if TYPE_CHECKING:
     from mgnni.graph.propagation import Propagation
 
-SAVED = 2**13  # entries that must be left out for it to be worth the calls
-WORTH = 0.75  # part of the entries that may remain
+SAVED = 2**13  # entries that must be left out to be worth the additional calls
+WORTH = 0.75  # largest fraction of the entries that may remain
 
 
 @dataclass(frozen=True, eq=False)
 class Core:
-    """The nodes that read and are read, and how the others depend on them."""
+    """The nodes that read and are read, and how the other nodes depend on them.
 
-    nodes: Tensor  # that read and are read
-    given: Tensor  # that read nobody
-    inner: Propagation  # the operator among the nodes
-    outward: Tensor  # its columns of them, for all rows, sparse CSR
-    from_given: Tensor  # its columns of the given ones
+    Attributes:
+        nodes (Tensor): The nodes that read and are read.
+        given (Tensor): The nodes that read no other.
+        inner (Propagation): The operator restricted to ``nodes``.
+        outward (Tensor): The columns of ``nodes``, for all rows, sparse CSR.
+        from_given (Tensor): The columns of ``given``, for all rows, sparse CSR.
+    """
+
+    nodes: Tensor
+    given: Tensor
+    inner: Propagation
+    outward: Tensor
+    from_given: Tensor
 
 
 @torch.inference_mode(False)
 def core_of(propagation: Propagation) -> Core | None:
-    """Return the core of one directed graph, unless it is nearly all of it, or small.
+    """Return the core of a single directed graph, or ``None`` if it would not save much.
 
-    On an accelerator products take as long as their launch, and are not worth saving; and entries
-    that are learned are others in every pass, of which each would have to find its core.
+    There is none on accelerators, where a product takes as long as its launch, and none for
+    learnable entries, which would need a new core in every pass.
     """
     pattern = propagation.pattern
     whole = propagation.symmetric or propagation.batch is not None
@@ -48,7 +56,7 @@ def core_of(propagation: Propagation) -> Core | None:
     if pattern.nnz < SAVED:
         return None
     values, row, col = propagation.values.detach(), pattern.row, pattern.col.long()
-    entry = values != 0  # where degrees are zero, entries may be
+    entry = values != 0  # stored entries may be zero where degrees are
     reads, is_read = torch.zeros(2, pattern.num_nodes, dtype=torch.bool)
     reads[row[entry]] = True
     is_read[col[entry]] = True
@@ -66,14 +74,18 @@ def core_of(propagation: Propagation) -> Core | None:
     )
 
 
-def restricted(propagation: Propagation, keep: Tensor) -> tuple[Propagation, Tensor]:
-    """Return the operator among some nodes, of which the same is proven, and these nodes.
+def restricted(
+    propagation: Propagation, keep: Tensor, batch: Tensor | None = None, num_graphs: int = 1
+) -> tuple[Propagation, Tensor]:
+    """Return the operator among some nodes, with the same bound, and the nodes.
 
     Args:
-        propagation: the operator.
-        keep: which nodes, a boolean mask of shape ``(num_nodes,)``.
+        propagation (Propagation): The operator.
+        keep (Tensor): Boolean mask of the nodes to keep, shape ``(num_nodes,)``.
+        batch (Tensor, optional): Graph of each node that is kept. (default: :obj:`None`)
+        num_graphs (int, optional): Number of graphs that are kept. (default: :obj:`1`)
     """
-    pattern, norm, batch = propagation.pattern, propagation.norm, propagation.batch
+    pattern, norm = propagation.pattern, propagation.norm
     nodes = keep.nonzero().squeeze(1)
     number = torch.cumsum(keep, 0) - 1
     col = pattern.col.long()
@@ -81,9 +93,7 @@ def restricted(propagation: Propagation, keep: Tensor) -> tuple[Propagation, Ten
     part = Pattern.from_sorted(number[pattern.row[entry]], number[col[entry]], nodes.numel())
     weight = None if norm.weight is None else norm.weight[nodes]
     values = propagation.values.detach()[entry]
-    batch = None if batch is None else batch[nodes]
-    kind = NodeNorm(norm.kind, weight)
-    return propagation.like(part, values, kind, batch, propagation.num_graphs), nodes
+    return propagation.like(part, values, NodeNorm(norm.kind, weight), batch, num_graphs), nodes
 
 
 def _columns(pattern: Pattern, values: Tensor, keep: Tensor) -> Tensor:

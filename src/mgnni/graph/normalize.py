@@ -1,20 +1,20 @@
-r"""The normalisations of the adjacency, each with the contraction bound that it proves.
+r"""Normalisations of the adjacency matrix, each with the contraction bound that it implies.
 
 ``A[s, t]`` is the weight of the edge from ``s`` to ``t``. With out-degrees
 :math:`d_s = \sum_t A_{st}` and in-degrees :math:`e_t = \sum_s A_{st}`:
 
 ==========  ==============================  ==================================================
-name        :math:`S`                       what is proven
+name        :math:`S`                       proven bound
 ==========  ==============================  ==================================================
-``sym``     :math:`D^{-1/2} A D^{-1/2}`     :math:`\|S\|_2 \le 1`, the graph being undirected
+``sym``     :math:`D^{-1/2} A D^{-1/2}`     :math:`\|S\|_2 \le 1`, for undirected graphs
 ``dir``     :math:`D^{-1/2} A E^{-1/2}`     :math:`\|S\|_2 \le 1` (Schur test)
 ``out``     :math:`D^{-1/2} A D^{-1/2}`     ``S`` contracts in :math:`\max_i d_i^{-1/2}\|z_i\|`
 ``row``     :math:`D^{-1} A`                ``S`` contracts in :math:`\max_i \|z_i\|`
 ``none``    :math:`A`                       from the largest absolute row and column sums
 ==========  ==============================  ==================================================
 
-The transpose of a map that contracts in :math:`\max_i \|z_i\| / w_i` contracts, by the same
-factor, in :math:`\sum_i w_i \|z_i\|`.
+If a map contracts in :math:`\max_i \|z_i\| / w_i`, its transpose contracts by the same factor in
+:math:`\sum_i w_i \|z_i\|`.
 """
 
 from __future__ import annotations
@@ -31,32 +31,47 @@ NORMALIZATIONS = ("sym", "dir", "out", "row", "none")
 
 @dataclass(frozen=True, eq=False)
 class NodeNorm:
-    r"""The norm of node states in which an operator is known to contract.
+    r"""The norm of node states in which an operator contracts.
 
     ``"frobenius"`` is :math:`(\sum_i \|z_i\|^2)^{1/2}`, ``"max"`` is
     :math:`\max_i \|z_i\| / w_i` and ``"sum"`` is :math:`\sum_i w_i \|z_i\|`.
+
+    Args:
+        kind (str): The norm (``"frobenius"``, ``"max"`` or ``"sum"``).
+        weight (Tensor, optional): Positive weights :math:`w`, shape ``(num_nodes,)``.
+            (default: :obj:`None`)
     """
 
     kind: str
-    weight: Tensor | None = None  # w, shape: (num_nodes,), positive
+    weight: Tensor | None = None
 
     def dual(self) -> NodeNorm:
-        """The norm in which the transpose contracts by the same factor."""
+        """Return the norm in which the transpose contracts by the same factor."""
         kind = {"frobenius": "frobenius", "max": "sum", "sum": "max"}[self.kind]
         return NodeNorm(kind, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A proven bound on the norm of the operator ``x -> S x``, and the reason it holds."""
+    """A proven bound on the norm of an operator.
+
+    Args:
+        value (float): The bound.
+        norm (NodeNorm): The norm of node states that induces the operator norm.
+        reason (str): Why the bound holds, in one line.
+    """
 
     value: float
     norm: NodeNorm
     reason: str
 
+    def transposed(self) -> Bound:
+        """Return the bound on the transposed operator."""
+        return Bound(self.value, self.norm.dual(), self.reason)
+
 
 def _inverse_power(degree: Tensor, exponent: float) -> Tensor:
-    """Return ``degree ** -exponent``, zero where the degree is zero; safe to differentiate."""
+    """Return ``degree ** -exponent``, or zero for a zero degree, with finite gradients."""
     positive = degree > 0
     safe = torch.where(positive, degree, torch.ones_like(degree))
     return torch.where(positive, safe.pow(-exponent), torch.zeros_like(degree))
@@ -66,14 +81,20 @@ def _sums(index: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
     return weight.new_zeros(num_nodes).index_add(0, index, weight)
 
 
-def normalize(
-    kind: str,
-    source: Tensor,  # shape: (nnz,)
-    target: Tensor,  # shape: (nnz,)
-    weight: Tensor,  # shape: (nnz,), float64
-    num_nodes: int,
-) -> Tensor:
-    """Return the entries of ``S`` at ``(source, target)``; differentiable in ``weight``."""
+def normalize(kind: str, source: Tensor, target: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
+    r"""Return the entries of :math:`S`, differentiable in ``weight``.
+
+    Args:
+        kind (str): One of :obj:`NORMALIZATIONS`.
+        source (Tensor): Source node of each entry.
+        target (Tensor): Target node of each entry.
+        weight (Tensor): Entries of :math:`A`, in float64.
+        num_nodes (int): Number of nodes.
+
+    Shapes:
+        - **input:** three tensors of shape :math:`(\mathrm{nnz})`
+        - **output:** :math:`(\mathrm{nnz})`
+    """
     if kind == "none":
         return weight
     out = _sums(source, weight, num_nodes)
@@ -93,13 +114,24 @@ def prove(
     num_nodes: int,
     norm_bound: float | None,
 ) -> Bound:
-    """Return what is proven about the operator ``x -> S x``."""
+    r"""Return the bound on the operator :math:`X \mapsto S X`.
+
+    Args:
+        kind (str): The normalisation.
+        symmetric (bool): Whether :math:`S` is symmetric.
+        source (Tensor): Source node of each entry.
+        target (Tensor): Target node of each entry.
+        weight (Tensor): Entries of :math:`A`, in float64.
+        num_nodes (int): Number of nodes.
+        norm_bound (float, optional): A bound on :math:`\|S\|_2` given by the user, which is
+            returned unchecked.
+    """
     frobenius = NodeNorm("frobenius")
     if norm_bound is not None:
         if not isinstance(norm_bound, (int, float)) or not 0 <= norm_bound < float("inf"):
             raise ArgumentError(
-                f"'norm_bound' must be finite and non-negative (got {norm_bound!r}); leave it out, "
-                "and a bound is proven"
+                f"'norm_bound' must be finite and non-negative (got {norm_bound!r}); leave it out "
+                "to use the proven bound"
             )
         return Bound(float(norm_bound), frobenius, "||S||_2 bounded by the caller, not checked")
     if weight.numel() == 0:
@@ -107,7 +139,7 @@ def prove(
     if kind == "none":
         row = float(_sums(source, weight.abs(), num_nodes).max())
         column = float(_sums(target, weight.abs(), num_nodes).max())
-        if symmetric:  # the three bounds below are one, up to the order of the sums
+        if symmetric:  # the three bounds below are equal, up to the order of summation
             return Bound(max(row, column), frobenius, "||S||_2 <= ||S||_inf for a symmetric S")
         ones = torch.ones(num_nodes, dtype=weight.dtype, device=weight.device)
         candidates = [

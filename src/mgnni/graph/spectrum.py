@@ -1,26 +1,25 @@
-"""Eigenpairs of a symmetric operator, graph by graph, in stacks of like size."""
+"""Eigenpairs of a symmetric operator per graph, in blocks of graphs of similar size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from mgnni.graph.pattern import Pattern
+from mgnni.graph.csr import Pattern
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Eigenpairs of some graphs, each padded to one common size.
+    """Eigenpairs of some graphs, each padded to a common size.
 
     Attributes:
-        nodes: node of each row, shape ``(graphs, size)``; padding points at the graph's first.
-        eigenvalues: shape ``(graphs, size)``, float64.
-        eigenvectors: shape ``(graphs, size, size)``, in the type of the operator, one in each
-            column; their rows of padding are zero, so that what stands there does not matter.
+        nodes (Tensor): Node of each row, shape ``(graphs, size)``. Padding refers to the first
+            node of the graph.
+        eigenvalues (Tensor): Shape ``(graphs, size)``, float64.
+        eigenvectors (Tensor): Shape ``(graphs, size, size)``, one eigenvector per column, in the
+            dtype of the operator. Padded rows are zero.
     """
 
     nodes: Tensor
@@ -29,96 +28,77 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class Spectrum:
     """Eigenpairs of all graphs.
 
     Attributes:
-        blocks: stacks of graphs of like size.
-        place: row of each node among those of all blocks, shape ``(num_nodes,)``.
+        blocks (tuple[Block]): Blocks of graphs of similar size.
+        place (Tensor): Row of each node in the concatenation of all blocks, shape
+            ``(num_nodes,)``.
     """
 
     blocks: tuple[Block, ...]
     place: Tensor
 
 
-class Spectrum:
-    """Eigenpairs of all graphs of a symmetric operator, found when first asked for."""
+def padded_sizes(count: Tensor) -> Tensor:
+    """Return the size to which each graph is padded; zero for graphs without nodes.
 
-    def __init__(self, find: Callable[[], Blocks]) -> None:
-        self._find = find
+    Sizes are first grouped by powers of two, so that no graph is padded to that of a much larger
+    one. Neighbouring groups are then merged unless this doubles the number of entries, because a
+    few large batches are faster than many small ones.
 
-    @cached_property
-    def all(self) -> Blocks:
-        """The eigenpairs, and where each node stands in them."""
-        with torch.inference_mode(False), torch.no_grad():  # what is kept must serve training too
-            return self._find()
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Stacks of graphs of like size."""
-        return self.all.blocks
-
-    @classmethod
-    def of(
-        cls, pattern: Pattern, values: Tensor, batch: Tensor | None, num_graphs: int
-    ) -> Spectrum:
-        """The spectrum of the operator with these entries."""
-        return cls(lambda: decompose(pattern, values.detach(), batch, num_graphs))
-
-
-def sides(count: Tensor) -> Tensor:
-    """Choose the size to which each graph is padded; zero for one without nodes.
-
-    A side at first doubles at most, so that no graph pays for a much larger one. Stacks are then
-    joined where that does not double the work: few large ones are faster than many small ones.
+    Args:
+        count (Tensor): Number of nodes per graph, on the CPU.
     """
     power = torch.where(count > 0, 2 ** torch.ceil(torch.log2(count.clamp(min=1).double())), 0)
-    side = torch.zeros_like(count)
+    padded = torch.zeros_like(count)
     members, area = torch.zeros_like(count, dtype=torch.bool), 0
     for value in torch.unique(power[power > 0]).tolist():
         new = power == value
         size = int(count[new].max())
-        apart = area + int(new.sum()) * size**2
-        joined = members | new
-        if int(joined.sum()) * size**2 <= 2 * apart:
-            members, area = joined, int(joined.sum()) * size**2
+        separate = area + int(new.sum()) * size**2
+        merged = members | new
+        if int(merged.sum()) * size**2 <= 2 * separate:
+            members = merged
         else:
-            members, area = new, int(new.sum()) * size**2
-        side[members] = size
-    return side
+            members = new
+        area = int(members.sum()) * size**2
+        padded[members] = size
+    return padded
 
 
-def decompose(pattern: Pattern, values: Tensor, batch: Tensor | None, num_graphs: int) -> Blocks:
-    """Find the eigenpairs in float64, and round the vectors to the type of the entries."""
+def decompose(pattern: Pattern, values: Tensor, batch: Tensor | None, num_graphs: int) -> Spectrum:
+    """Compute the eigenpairs in float64, and round the eigenvectors to the dtype of the entries."""
     n, device = pattern.num_nodes, values.device
     if batch is None:
         batch, num_graphs = torch.zeros(n, dtype=torch.long, device=device), 1
     count = torch.bincount(batch, minlength=num_graphs)
     order = torch.argsort(batch, stable=True)
     first = torch.cumsum(count, 0) - count
-    inside = torch.empty_like(order)  # place of a node in its graph
-    inside[order] = torch.arange(n, device=device) - first[batch[order]]
-    side = sides(count.cpu()).to(device)
+    position = torch.empty_like(order)  # of each node in its graph
+    position[order] = torch.arange(n, device=device) - first[batch[order]]
+    padded = padded_sizes(count.cpu()).to(device)
     row, col = pattern.row, pattern.col.long()
-    slot = torch.zeros_like(count)
+    slot = torch.zeros_like(count)  # of each graph in its block
     place = torch.empty_like(order)
     blocks, rows = [], 0
-    for size in torch.unique(side).tolist():
+    for size in torch.unique(padded).tolist():
         if size == 0:
             continue
-        graphs = (side == size).nonzero().squeeze(1)
+        graphs = (padded == size).nonzero().squeeze(1)
         slot[graphs] = torch.arange(graphs.numel(), device=device)
-        mine = (side[batch] == size).nonzero().squeeze(1)
+        members = (padded[batch] == size).nonzero().squeeze(1)
         nodes = order[first[graphs]].unsqueeze(1).repeat(1, size)
-        nodes[slot[batch[mine]], inside[mine]] = mine
+        nodes[slot[batch[members]], position[members]] = members
         dense = torch.zeros(graphs.numel(), size, size, dtype=torch.float64, device=device)
-        entry = (side[batch[row]] == size).nonzero().squeeze(1)
+        entry = (padded[batch[row]] == size).nonzero().squeeze(1)
         i, j = row[entry], col[entry]
-        dense[slot[batch[i]], inside[i], inside[j]] = values[entry].double()
+        dense[slot[batch[i]], position[i], position[j]] = values[entry].double()
         eigenvalues, eigenvectors = torch.linalg.eigh(dense)
         real = torch.arange(size, device=device) < count[graphs].unsqueeze(1)
         eigenvectors = (eigenvectors * real.unsqueeze(-1)).to(values.dtype)
         blocks.append(Block(nodes, eigenvalues, eigenvectors))
-        place[mine] = rows + slot[batch[mine]] * size + inside[mine]
+        place[members] = rows + slot[batch[members]] * size + position[members]
         rows += graphs.numel() * size
-    return Blocks(tuple(blocks), place)
+    return Spectrum(tuple(blocks), place)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
-from mgnni.graph.product import check_one_operator
+from mgnni.graph.csr import check_one_operator
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.batched import folded, for_each_cotangent
 from mgnni.implicit.check import (

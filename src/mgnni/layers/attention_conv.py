@@ -7,9 +7,9 @@ from typing import Any
 from torch import Tensor
 from torch_geometric import nn as pyg
 
-from mgnni.graph.pattern import Pattern
+from mgnni.graph.csr import Pattern
+from mgnni.graph.weighted import weighted_sum
 from mgnni.layers.dropout import Dropout
-from mgnni.layers.weighted import weighted_sum
 
 
 class AttentionConv(pyg.GATConv):  # type: ignore[misc]

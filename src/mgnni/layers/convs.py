@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_geometric import nn as pyg
 
 from mgnni.errors import ArgumentError, check_choice
-from mgnni.graph.degrees import row_sums
+from mgnni.graph.bounds import row_sums
 from mgnni.graph.propagation import Propagation
 
 AGGREGATIONS = ("mean", "sum", "max")

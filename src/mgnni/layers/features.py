@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.graph.pattern import csr
+from mgnni.graph.csr import csr
 from mgnni.implicit.batched import folded
 from mgnni.layers.dropout import Dropout
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, NotContractiveError
-from mgnni.graph.degrees import largest_degrees
+from mgnni.graph.bounds import largest_degrees
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.steady_state import SteadyState
 

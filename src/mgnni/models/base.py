@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, ConvergenceError, check_choice
 from mgnni.graph.build import FLOWS
-from mgnni.graph.cache import cached_propagation
+from mgnni.graph.memo import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice
+from mgnni.graph.eigenbasis import leading_eigenbasis, published_eigenbasis
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.linear import equilibria
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.contraction import contraction
-from mgnni.layers.eigenbasis import leading_eigenbasis, published_eigenbasis
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.heads import HEADS, LinearHead, ResidualHead
 from mgnni.layers.inputs import MLP

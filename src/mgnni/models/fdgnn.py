@@ -6,14 +6,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from mgnni.graph.memo import Memo
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog
-from mgnni.layers.kept import kept
 from mgnni.layers.random_readout import RandomReadout
 from mgnni.layers.reservoir import Reservoir
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width
 from mgnni.solve.result import SolveStats
+
+_states: Memo[tuple[Tensor, SolveLog]] = Memo()
 
 
 class FDGNN(GraphModel):
@@ -111,12 +113,11 @@ class FDGNN(GraphModel):
 
     def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the states of the last layer, solved for at the first call."""
-        states, self._log = kept(
-            lambda: self._solved(x, propagation),
+        states, self._log = _states.get(
             propagation,
-            x,
-            list(self.layers.buffers()),
-            self._options,
+            lambda: self._solved(x, propagation),
+            tensors=(x, *self.layers.buffers()),
+            options=self._options,
         )
         return states.to(x.dtype)
 

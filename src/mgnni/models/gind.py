@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mgnni.graph.incidence import incidence
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout
-from mgnni.layers.incidence import incidence
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_dropout
@@ -18,7 +18,7 @@ class GIND(GraphModel):
     r"""GIND of `Chen et al., ICML 2022`: implicit nonlinear diffusion.
 
     With the features :math:`H = X \Omega + b`, the scaled incidence matrix
-    :math:`\hat G = G D^{-1/2}` of :class:`~mgnni.layers.incidence.Incidence`, and
+    :math:`\hat G = G D^{-1/2}` of :class:`~mgnni.graph.incidence.Incidence`, and
     :math:`\sigma = \tanh`,
 
     .. math::  Z = -\hat G^{\top} \sigma(\hat G Z K^{\top} + G H U^{\top})\, K, \qquad

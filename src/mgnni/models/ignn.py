@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError
-from mgnni.graph.perron import perron_bound
-from mgnni.graph.product import Product
+from mgnni.graph.bounds import perron_bound
+from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice
-from mgnni.graph.product import Product
+from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout

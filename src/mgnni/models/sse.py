@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch_geometric.nn import MLP
 
 from mgnni.errors import ArgumentError, check_choice
-from mgnni.graph.degrees import largest_degrees, row_sums
-from mgnni.graph.product import Product
+from mgnni.graph.bounds import largest_degrees, row_sums
+from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout

@@ -18,7 +18,7 @@ def spectral(equations: Equations) -> Tensor:
     count, (nodes, channels) = len(equations), equations.bias.shape[1:]
     width = count * channels
     vectors = equations.weights.decoupling.eigenvectors
-    spectrum = equations.operator.spectrum.all
+    spectrum = equations.operator.spectrum
     sizes = [block.nodes.numel() for block in spectrum.blocks]
     with scratch(vectors) as take:
         columns, padded = take(nodes, width), take(sum(sizes), width)
@@ -46,7 +46,7 @@ def _factors(equations: Equations) -> list[Tensor]:
     Those of the last operator are kept with the weights: the adjoint equations have the same.
     """
     known = equations.weights.polynomials
-    spectrum = equations.operator.spectrum.all
+    spectrum = equations.operator.spectrum
     key = (spectrum, equations.scales, equations.gamma)
     last, factors = known.get("closed form", (None, []))
     if last == key:

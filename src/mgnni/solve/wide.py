@@ -23,7 +23,7 @@ def wide(equations: Equations, tol: float, max_iter: int) -> tuple[Tensor, list[
         The states, the degree of the expansion of every equation, and whether ``max_iter`` was
         too low for one.
     """
-    spectrum = equations.operator.spectrum.all
+    spectrum = equations.operator.spectrum
     blocks = spectrum.blocks
     s = torch.cat([block.eigenvalues.flatten() for block in blocks])
     order = s.abs().argsort(descending=True)  # rows that need more products stand in front

@@ -1,4 +1,4 @@
-"""Node states in coordinates of eigenvectors, where the operator of a graph is a diagonal one."""
+"""Node states in the coordinates of eigenvectors, in which the operator of a graph is diagonal."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError
-from mgnni.graph.derived import derived
+from mgnni.graph.csr import Pattern
+from mgnni.graph.memo import memoize
 from mgnni.graph.normalize import Bound, NodeNorm
-from mgnni.graph.pattern import Pattern
 from mgnni.graph.propagation import Propagation
 
-DENSE = 4096  # nodes past which few eigenpairs are found by Lanczos' method, not all of them
+DENSE = 4096  # nodes up to which all eigenpairs are computed, not only the leading ones
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some graphs, each padded to one common size.
+    """Eigenvectors of some graphs, each padded to a common size.
 
     Attributes:
-        nodes: node of each row, shape ``(graphs, size)``.
-        vectors: shape ``(graphs, size, count)``, one in each column; rows of padding are zero.
+        nodes (Tensor): Node of each row, shape ``(graphs, size)``.
+        vectors (Tensor): One vector per column, shape ``(graphs, size, count)``. Padded rows are
+            zero.
     """
 
     nodes: Tensor
@@ -37,9 +38,10 @@ class Eigenbasis:
     r"""Vectors :math:`Q`, and the operator :math:`\operatorname{diag}(s)` of their coordinates.
 
     Attributes:
-        operator: the diagonal operator; its nodes are the vectors of all graphs.
-        parts: the vectors.
-        place: row of each node among those of all parts, shape ``(num_nodes,)``.
+        operator (Propagation): The diagonal operator, with one node per vector.
+        parts (tuple[Part]): The vectors.
+        place (Tensor): Row of each node in the concatenation of all parts, shape
+            ``(num_nodes,)``.
     """
 
     operator: Propagation
@@ -47,47 +49,46 @@ class Eigenbasis:
     place: Tensor
 
     def coordinates(self, x: Tensor) -> Tensor:
-        r"""Return :math:`Q^{\top} X`, one row a vector."""
+        r"""Return :math:`Q^{\top} X`, one row per vector."""
         found = [part.vectors.mT @ x[part.nodes] for part in self.parts]
         return torch.cat([one.flatten(0, 1) for one in found]) if found else x[:0]
 
     def states(self, y: Tensor) -> Tensor:
-        """Return :math:`Q Y`, one row a node."""
+        """Return :math:`Q Y`, one row per node."""
         counts = [part.vectors.size(0) * part.vectors.size(2) for part in self.parts]
         rows = []
-        for part, mine in zip(self.parts, torch.split(y, counts), strict=True):
+        for part, own in zip(self.parts, torch.split(y, counts), strict=True):
             graphs, _, count = part.vectors.shape
-            rows.append((part.vectors @ mine.view(graphs, count, -1)).flatten(0, 1))
+            rows.append((part.vectors @ own.view(graphs, count, -1)).flatten(0, 1))
         return torch.cat(rows)[self.place] if rows else y
 
 
 def _check_fixed(propagation: Propagation) -> None:
     if propagation.values.requires_grad:
         raise ArgumentError(
-            "'edge_weight' must not require grad where eigenvectors are kept (got one that does), "
-            "for they are not differentiated; use variant='iterative' or 'closed'"
+            "'edge_weight' must not require gradients (got one that does), because eigenvectors "
+            "are not differentiated; use variant='iterative' or 'closed'"
         )
 
 
 def leading_eigenbasis(propagation: Propagation, count: int) -> Eigenbasis:
-    """Return the eigenvectors of the ``count`` largest eigenvalues, by size, of every graph.
+    """Return the eigenvectors of the eigenvalues of largest magnitude of every graph.
 
     Args:
-        propagation: a symmetric operator.
-        count: how many; a graph of fewer nodes has as many as nodes. Which of several equal
-            eigenvalues are among them is left to the decomposition: a graph in several pieces
-            has one of size 1 for each of them.
+        propagation (Propagation): A symmetric operator.
+        count (int): Number of eigenvectors per graph, at most its number of nodes. Ties are broken
+            by the decomposition: a normalised graph has an eigenvalue 1 per connected component.
     """
     if not propagation.symmetric:
         raise ArgumentError(
-            "the operator must be symmetric for leading eigenvectors to be orthogonal (got a "
-            "directed graph); make it undirected, or use variant='iterative'"
+            "the operator must be symmetric, so that eigenvectors are orthogonal (got a directed "
+            "graph); make it undirected, or use variant='iterative'"
         )
     _check_fixed(propagation)
     return _leading(propagation, count)
 
 
-@derived
+@memoize
 def _leading(propagation: Propagation, count: int) -> Eigenbasis:
     n = propagation.num_nodes
     if propagation.batch is None and n > DENSE and count < n // 4:
@@ -99,7 +100,7 @@ def _leading(propagation: Propagation, count: int) -> Eigenbasis:
         vectors = block.eigenvectors.gather(2, order.unsqueeze(1).expand(-1, size, -1))
         parts.append(Part(block.nodes, vectors))
         values.append(block.eigenvalues.gather(1, order))
-    return _basis(propagation, parts, values, propagation.spectrum.all.place)
+    return _basis(propagation, parts, values, propagation.spectrum.place)
 
 
 def _lanczos(propagation: Propagation, count: int) -> Eigenbasis:
@@ -108,7 +109,7 @@ def _lanczos(propagation: Propagation, count: int) -> Eigenbasis:
     matrix = scipy.sparse.csr_matrix(
         (entries, pattern.col.cpu().numpy(), pattern.crow.cpu().numpy()), shape=(n, n)
     )
-    start = np.random.default_rng(0).standard_normal(n)  # the same vectors every time
+    start = np.random.default_rng(0).standard_normal(n)  # for deterministic results
     values, vectors = scipy.sparse.linalg.eigsh(matrix, count, which="LM", v0=start)
     place = torch.arange(n, device=propagation.device)
     part = Part(place.unsqueeze(0), torch.from_numpy(vectors).to(propagation.values).unsqueeze(0))
@@ -116,26 +117,26 @@ def _lanczos(propagation: Propagation, count: int) -> Eigenbasis:
 
 
 def published_eigenbasis(propagation: Propagation) -> Eigenbasis:
-    r"""Return the real parts of eigenvectors and eigenvalues of :math:`S = P^{\top}`.
+    r"""Return the real parts of the eigenvectors and eigenvalues of :math:`S = P^{\top}`.
 
-    The imaginary parts are dropped, so that of a directed graph this is no eigenbasis at all, and
-    :math:`Q^{\top}` is not its inverse. It is what the authors of EIGNN compute with.
+    This is what the authors of EIGNN use. Imaginary parts are dropped, so for a directed graph it
+    is not an eigenbasis, and :math:`Q^{\top}` is not its inverse.
     """
     _check_fixed(propagation)
     return _published(propagation)
 
 
-@derived
+@memoize
 def _published(propagation: Propagation) -> Eigenbasis:
     device, graph = propagation.device, propagation.graph_of_node()
-    dense = propagation.to_dense().double().T.cpu()  # its LAPACK is the one the authors called
+    dense = propagation.to_dense().double().T.cpu()  # as the authors do
     parts, values, order = [], [], []
     for index in range(propagation.num_graphs):
         nodes = (graph == index).nonzero().squeeze(1)
         if not nodes.numel():
             continue
-        mine = nodes.cpu()
-        found, vectors = torch.linalg.eig(dense[mine][:, mine])
+        own = nodes.cpu()
+        found, vectors = torch.linalg.eig(dense[own][:, own])
         parts.append(Part(nodes.unsqueeze(0), vectors.real.to(propagation.values).unsqueeze(0)))
         values.append(found.real.unsqueeze(0))
         order.append(nodes)
@@ -148,7 +149,7 @@ def _published(propagation: Propagation) -> Eigenbasis:
 def _basis(
     propagation: Propagation, parts: list[Part], values: list[Tensor], place: Tensor
 ) -> Eigenbasis:
-    """Put together vectors and their eigenvalues, one of shape ``(graphs, count)`` a part."""
+    """Combine vectors and their eigenvalues, which have shape ``(graphs, count)`` per part."""
     device = propagation.device
     graph = propagation.graph_of_node()
     of_vector = [
@@ -165,7 +166,7 @@ def _basis(
         Pattern.from_sorted(number, number, entries.numel()),
         entries.to(propagation.dtype),
         symmetric=True,
-        bound=Bound(largest, NodeNorm("frobenius"), "a diagonal matrix has its largest entry"),
+        bound=Bound(largest, NodeNorm("frobenius"), "largest entry of a diagonal matrix"),
         normalization=propagation.normalization,
         batch=batch,
         num_graphs=propagation.num_graphs,

@@ -1,4 +1,4 @@
-"""Bases of eigenvectors: what they span, that they are found once, and what they refuse."""
+"""Bases of eigenvectors, against dense decompositions."""
 
 import gc
 import weakref
@@ -8,8 +8,8 @@ import torch
 
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
-from mgnni.layers import eigenbasis
-from mgnni.layers.eigenbasis import leading_eigenbasis, published_eigenbasis
+from mgnni.graph import eigenbasis
+from mgnni.graph.eigenbasis import leading_eigenbasis, published_eigenbasis
 from problems import chain, generator, lopsided_edges, propagation
 
 
@@ -53,8 +53,8 @@ def test_graphs_of_a_batch_have_their_own_vectors(device):
     got = in_nodes(leading_eigenbasis(operator, 2))
     want = torch.zeros(12, 12, dtype=torch.float64, device=device)
     for size, first in zip(sizes, start, strict=True):
-        mine = slice(first, first + size)
-        want[mine, mine] = low_rank(operator.to_dense()[mine, mine], 2)
+        own = slice(first, first + size)
+        want[own, own] = low_rank(operator.to_dense()[own, own], 2)
     torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
 
 
@@ -76,7 +76,7 @@ def test_published_vectors_are_the_real_parts_of_true_ones(device):
 
 
 @pytest.mark.parametrize("find", [lambda one: leading_eigenbasis(one, 3), published_eigenbasis])
-def test_a_basis_is_found_once_and_forgotten_with_its_operator(find, device):
+def test_a_basis_is_cached_and_freed_with_its_operator(find, device):
     operator = propagation("sym").to(device)
     basis = find(operator)
     assert find(operator) is basis
@@ -86,7 +86,7 @@ def test_a_basis_is_found_once_and_forgotten_with_its_operator(find, device):
     assert reference() is None
 
 
-def test_no_nodes_and_no_edges(device):
+def test_graphs_without_nodes_or_edges_have_a_basis(device):
     none = torch.empty(2, 0, dtype=torch.long, device=device)
     for nodes in (0, 1, 3):
         operator = Propagation.from_edge_index(none, nodes, dtype=torch.float64, self_loops=False)
@@ -96,11 +96,11 @@ def test_no_nodes_and_no_edges(device):
             torch.testing.assert_close(out, torch.zeros_like(x))
 
 
-def test_what_is_refused(device):
+def test_directed_graphs_and_learnable_weights_are_refused(device):
     with pytest.raises(ArgumentError, match="must be symmetric"):
         leading_eigenbasis(propagation("dir").to(device), 3)
     edge_index, weight = lopsided_edges()
-    learnt = weight.to(device).requires_grad_()
-    operator = Propagation.from_edge_index(edge_index.to(device), 12, learnt, "dir")
+    learned = weight.to(device).requires_grad_()
+    operator = Propagation.from_edge_index(edge_index.to(device), 12, learned, "dir")
     with pytest.raises(ArgumentError, match="must not require grad"):
         published_eigenbasis(operator)

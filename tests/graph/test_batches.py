@@ -1,4 +1,4 @@
-"""Operators picked out of a collection against those built from the edges of the batch."""
+"""Mini-batches of a collection against operators built from the edges of the batch."""
 
 import pickle
 
@@ -9,8 +9,8 @@ from torch_geometric.utils import to_undirected
 
 from mgnni import Propagation, solve_equilibrium
 from mgnni.errors import ArgumentError
-from mgnni.graph import join
-from mgnni.graph.join import Collection
+from mgnni.graph import batches
+from mgnni.graph.batches import Collection
 from problems import dense_solution, generator, lopsided_edges, weight
 
 SIZES = [5, 1, 12, 7, 3, 30]
@@ -108,7 +108,7 @@ def test_a_batch_is_symmetric_if_its_own_graphs_are(device):
     assert joined.normalization == "dir"
 
 
-def test_rows_of_nodes(device):
+def test_the_nodes_of_a_batch_are_those_of_its_graphs(device):
     _, nodes, _ = both([4, 1, 4], device, False)
     first = sum(SIZES[:4])
     assert nodes.tolist() == [*range(first, first + 3), 5, *range(first, first + 3)]
@@ -124,20 +124,20 @@ def rebuilt(operator: Propagation) -> Tensor:
         product = v @ torch.diag_embed(block.eigenvalues) @ v.mT
         dense.index_put_(where, product, accumulate=True)
     nodes = torch.cat([block.nodes.flatten() for block in operator.spectrum.blocks])
-    assert nodes[operator.spectrum.all.place].tolist() == list(range(operator.num_nodes))
+    assert nodes[operator.spectrum.place].tolist() == list(range(operator.num_nodes))
     return dense
 
 
 @pytest.mark.parametrize("directed", [False, True], ids=["all symmetric", "some symmetric"])
 @pytest.mark.parametrize("which", [*UNDIRECTED_CHOICES, [5, 0, 5, 1, 3]], ids=str)
-def test_eigenpairs_are_picked_out_too(which, directed, device, monkeypatch):
-    monkeypatch.setattr(join, "SMALL", 1000)
+def test_eigenpairs_of_a_batch_are_those_of_its_graphs(which, directed, device, monkeypatch):
+    monkeypatch.setattr(batches, "SMALL", 1000)
     joined, _, built = both(which, device, directed, normalization="auto")
     assert joined.prefers_spectrum
     torch.testing.assert_close(rebuilt(joined), built.to_dense(), rtol=0, atol=1e-13)
 
 
-def test_eigenpairs_are_found_once_for_all_batches(device, monkeypatch):
+def test_eigenpairs_are_computed_once_for_all_batches(device, monkeypatch):
     calls = []
     eigh = torch.linalg.eigh
     monkeypatch.setattr(torch.linalg, "eigh", lambda x: calls.append(x.shape) or eigh(x))
@@ -179,7 +179,7 @@ def test_large_graphs_are_not_decomposed(device):
     assert not joined.prefers_spectrum
 
 
-def test_no_graphs_make_an_operator_without_nodes(device):
+def test_an_empty_batch_has_no_nodes(device):
     *everything, batch = batched(graphs(True), [0, 1, 2], device)
     joined, nodes = Collection(*everything, normalization="dir", batch=batch).join(
         torch.tensor([], dtype=torch.long)
@@ -194,14 +194,14 @@ def test_a_joined_operator_can_be_pickled(device):
     torch.testing.assert_close(rebuilt(again), built.to_dense(), rtol=0, atol=1e-13)
 
 
-def test_what_is_refused(device):
+def test_bad_input_is_refused(device):
     *everything, batch = batched(graphs(False), [0, 1], device)
     with pytest.raises(ArgumentError, match=r"'batch' must not decrease .*sort the nodes"):
         Collection(*everything, batch=1 - batch)
     collection = Collection(*everything, batch=batch)
     for wrong in (-1, 2):
         with pytest.raises(
-            ArgumentError, match=rf"'graphs' must hold numbers in \[0, 2\) .*{wrong}"
+            ArgumentError, match=rf"'graphs' must hold graph indices in \[0, 2\) .*{wrong}"
         ):
             collection.join(torch.tensor([0, wrong]))
     with pytest.raises(ArgumentError, match="'normalization' must not be 'sym'"):

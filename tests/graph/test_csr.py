@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mgnni.graph.pattern import Pattern
+from mgnni.graph.csr import Pattern
 from problems import generator
 
 
@@ -32,11 +32,11 @@ def test_the_pattern_is_that_of_the_matrix(num_nodes, density, device):
 
 
 @cases
-def test_transposing_carries_the_values_along(num_nodes, density, device):
+def test_the_transpose_carries_the_values_along(num_nodes, density, device):
     dense, pattern, values = sparse(num_nodes, density, 1, device)
     other, order = pattern.transposed
-    turned = other.matrix(values.to(device)[order]).to_dense().cpu()
-    torch.testing.assert_close(turned, dense.T.contiguous(), rtol=0, atol=0)
+    result = other.matrix(values.to(device)[order]).to_dense().cpu()
+    torch.testing.assert_close(result, dense.T.contiguous(), rtol=0, atol=0)
 
 
 @cases
@@ -49,12 +49,12 @@ def test_a_sampled_product_is_the_full_one_where_the_matrix_has_entries(num_node
     torch.testing.assert_close(sampled.cpu(), expected)
 
 
-def test_what_inference_has_made_serves_training(device):
+def test_tensors_cached_in_inference_mode_can_be_used_in_training(device):
     _, pattern, values = sparse(7, 0.4, 3, device)
     with torch.inference_mode():
         row, (other, order) = pattern.row, pattern.transposed
-    made = (row, order, other.crow, other.col)
-    assert not any(tensor.is_inference() for tensor in made)
+    cached = (row, order, other.crow, other.col)
+    assert not any(tensor.is_inference() for tensor in cached)
     x = torch.ones(7, 2, dtype=torch.float64, device=device, requires_grad=True)
-    pattern.sampled_product(x, x).sum().backward()  # saves rows
+    pattern.sampled_product(x, x).sum().backward()
     assert float(x.grad.sum()) == 4 * len(values)

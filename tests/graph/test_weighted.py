@@ -1,11 +1,11 @@
-"""Sums over neighbours by weights of their own, against edges one by one."""
+"""Weighted sums over neighbours, against a loop over the edges."""
 
 import pytest
 import torch
 from torch.func import grad, vmap
 
-from mgnni.graph.pattern import Pattern
-from mgnni.layers.weighted import weighted_sum
+from mgnni.graph.csr import Pattern
+from mgnni.graph.weighted import weighted_sum
 from problems import generator, propagation
 
 HEADS, CHANNELS, RUNS = 3, 2, 4
@@ -41,7 +41,7 @@ def test_sums_and_gradients_of_one_node(device):
         torch.testing.assert_close(got, known)
 
 
-def test_it_can_be_differentiated_twice(device):
+def test_sums_can_be_differentiated_twice(device):
     weight, x, pattern = problem(device)
     inputs = (weight[:, :1].clone().requires_grad_(), x[:, :1].clone().requires_grad_())
     assert torch.autograd.gradcheck(lambda *args: weighted_sum(*args, pattern), inputs)
@@ -49,7 +49,7 @@ def test_it_can_be_differentiated_twice(device):
 
 
 @pytest.mark.parametrize("in_dims", [(0, 0), (None, 1), (2, None)])
-def test_runs_mapped_over_are_runs_alone(in_dims, device):
+def test_vmap_gives_what_single_runs_give(in_dims, device):
     weight, x, pattern = problem(device)
     given = []
     for tensor, dim, seed in zip((weight, x), in_dims, (2, 3), strict=True):
@@ -74,7 +74,7 @@ def test_runs_mapped_over_are_runs_alone(in_dims, device):
 
 
 @pytest.mark.parametrize(("nodes", "channels"), [(0, 2), (4, 0), (4, 2)])
-def test_nothing_to_sum(nodes, channels, device):
+def test_empty_sums_are_zero(nodes, channels, device):
     none = torch.empty(0, dtype=torch.long, device=device)
     pattern = Pattern.from_sorted(none, none, nodes)
     weight = torch.empty(0, HEADS, device=device, requires_grad=True)
@@ -86,7 +86,7 @@ def test_nothing_to_sum(nodes, channels, device):
     assert not x.grad.any()
 
 
-def test_no_row_for_every_edge_is_kept(device):
+def test_no_message_is_stored_per_edge(device):
     weight, x, pattern = problem(device)
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(

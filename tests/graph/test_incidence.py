@@ -5,7 +5,7 @@ import torch
 
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
-from mgnni.layers.incidence import incidence
+from mgnni.graph.incidence import incidence
 from problems import generator, lopsided_edges, propagation
 
 
@@ -30,7 +30,7 @@ def normal_matrix(graph, num_nodes):
 
 
 @pytest.mark.parametrize("directed", [False, True])
-def test_its_square_is_the_laplacian(directed, device):
+def test_the_square_of_the_incidence_matrix_is_the_laplacian(directed, device):
     edge_index, weight = lopsided_edges()
     if not directed:
         edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
@@ -43,7 +43,7 @@ def test_its_square_is_the_laplacian(directed, device):
     assert torch.linalg.matrix_norm(got, 2) <= 2 + 1e-12
 
 
-def test_an_undirected_edge_is_counted_once(device):
+def test_an_undirected_edge_is_stored_once(device):
     operator = propagation("sym", self_loops=False).to(device)
     graph = incidence(operator)
     off = operator.pattern.row != operator.pattern.col
@@ -67,15 +67,15 @@ def test_sums_are_the_transpose_of_differences(device):
     torch.testing.assert_close(left, (x * graph.sums(y, graph.root)).sum())
 
 
-def test_it_is_found_once_and_follows_weights_that_learn(device):
+def test_the_incidence_matrix_is_cached_unless_the_weights_are_learnable(device):
     operator = propagation("none").to(device)
     assert incidence(operator) is incidence(operator)
     edge_index, weight = lopsided_edges()
-    learnt = weight.to(device).requires_grad_()
-    operator = Propagation.from_edge_index(edge_index.to(device), 12, learnt, "none")
+    learned = weight.to(device).requires_grad_()
+    operator = Propagation.from_edge_index(edge_index.to(device), 12, learned, "none")
     graph = incidence(operator)
     assert graph is not incidence(operator)
-    (grad,) = torch.autograd.grad(graph.root.sum() + graph.scale.sum(), learnt)
+    (grad,) = torch.autograd.grad(graph.root.sum() + graph.scale.sum(), learned)
     assert grad.isfinite().all()
     assert grad.abs().max() > 0
 

@@ -1,0 +1,233 @@
+"""Sparse matrices in CSR format: sparsity pattern, products, and their derivatives."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from mgnni.errors import ArgumentError
+from mgnni.kernels.launches import processors
+from mgnni.kernels.rows import Rows, share_out
+from mgnni.kernels.terms import Lines, add_term
+
+if TYPE_CHECKING:
+    from mgnni.graph.propagation import Propagation
+
+LARGEST = 2**31 - 2**14  # for 32-bit indices; kernels count slightly past the end
+
+
+def csr(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return a sparse CSR tensor without invariant checks and without PyTorch's beta warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
+        return torch.sparse_csr_tensor(crow, col, values, size, check_invariants=False)
+
+
+class Pattern:
+    r"""The sparsity pattern of a square matrix in CSR format.
+
+    Tensors that follow from the pattern are computed at first use and cached. Copies and pickles
+    leave them out.
+
+    Args:
+        crow (Tensor): Row pointers.
+        col (Tensor): Column of each non-zero, sorted within each row, without duplicates.
+
+    Shapes:
+        - **crow:** :math:`(|\mathcal{V}| + 1)`
+        - **col:** :math:`(\mathrm{nnz})`
+    """
+
+    def __init__(self, crow: Tensor, col: Tensor) -> None:
+        self.crow, self.col = crow, col
+
+    @classmethod
+    def from_sorted(cls, row: Tensor, col: Tensor, num_nodes: int) -> Pattern:
+        """Build the pattern from row and column indices sorted by row, then by column."""
+        crow = torch.zeros(num_nodes + 1, dtype=torch.long, device=row.device)
+        torch.cumsum(torch.bincount(row, minlength=num_nodes), 0, out=crow[1:])
+        # 32-bit indices halve the index traffic and save MKL a conversion per call.
+        small = max(num_nodes, row.numel()) < LARGEST
+        dtype = torch.int32 if small else torch.int64
+        return cls(crow.to(dtype), col.to(dtype))
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of rows and of columns."""
+        return self.crow.numel() - 1
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries."""
+        return self.col.numel()
+
+    # Cached tensors are also used in training, so none of them may be an inference tensor.
+
+    @cached_property
+    @torch.inference_mode(False)
+    def row(self) -> Tensor:
+        """Row of each non-zero, shape ``(nnz,)``, 64-bit."""
+        count = self.crow.diff().long()
+        return torch.arange(self.num_nodes, device=self.crow.device).repeat_interleave(count)
+
+    @cached_property
+    def longest_row(self) -> int:
+        """Largest number of non-zeros in a row."""
+        return int(self.lengths.max()) if self.num_nodes else 0
+
+    @cached_property
+    @torch.inference_mode(False)
+    def lengths(self) -> Tensor:
+        """Number of non-zeros per row, on the CPU."""
+        return self.crow.diff().cpu()
+
+    @cached_property
+    @torch.inference_mode(False)
+    def rows(self) -> Rows:
+        """The rows, partitioned among the multiprocessors of the pattern's device."""
+        device = self.crow.device
+        return share_out(self.lengths, processors(device), device)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The rows in the form that the kernels for large graphs take."""
+        return Lines(self.crow, self.col, self.lengths)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def transposed(self) -> tuple[Pattern, Tensor]:
+        """The pattern of the transpose, and the permutation that carries values over to it."""
+        col = self.col.long()
+        order = torch.argsort(col, stable=True)
+        return Pattern.from_sorted(col[order], self.row[order], self.num_nodes), order
+
+    def matrix(self, values: Tensor) -> Tensor:
+        """Return the sparse CSR tensor with these ``values``."""
+        return csr(self.crow, self.col, values, (self.num_nodes, self.num_nodes))
+
+    def sampled_product(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return ``left[i] @ right[j]`` for every non-zero ``(i, j)``, shape ``(nnz,)``."""
+        return (left[self.row] * right[self.col.long()]).sum(-1)
+
+    def to(self, device: torch.device) -> Pattern:
+        """Return the pattern on ``device``."""
+        if self.crow.device == device:
+            return self
+        return Pattern(self.crow.to(device), self.col.to(device))
+
+    def __getstate__(self) -> dict[str, Tensor]:
+        return {"crow": self.crow, "col": self.col}
+
+
+class SparseMatrix:
+    """A square sparse matrix that multiplies node features, outside of autograd.
+
+    Args:
+        pattern (Pattern): The sparsity pattern.
+        values (Tensor): The non-zeros, in CSR order.
+    """
+
+    def __init__(self, pattern: Pattern, values: Tensor) -> None:
+        self.pattern, self.values = pattern, values
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of all graphs."""
+        return self.pattern.num_nodes
+
+    @property
+    def longest_row(self) -> int:
+        """Largest number of entries in a row."""
+        return self.pattern.longest_row
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the entries, which that of the features must match."""
+        return self.values.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the entries."""
+        return self.values.device
+
+    @cached_property
+    @torch.inference_mode(False)
+    def matrix(self) -> Tensor:
+        """The matrix as a sparse CSR tensor, outside of autograd."""
+        return self.pattern.matrix(self.values.detach())
+
+    def multiply(self, x: Tensor) -> Tensor:
+        """Return ``P x``, outside of autograd."""
+        empty = self.pattern.nnz == 0 or x.numel() == 0
+        if empty or self.pattern.lines.fit(self.values, x):
+            return self.multiply_into(torch.empty_like(x), x)
+        return self.matrix @ x
+
+    def multiply_into(
+        self, out: Tensor, x: Tensor, factor: float = 1.0, beta: float = 0.0
+    ) -> Tensor:
+        """Overwrite ``out`` with ``factor * P x + beta * out`` and return it."""
+        if self.pattern.nnz == 0 or x.numel() == 0:
+            return out.mul_(beta) if beta else out.zero_()
+        if self.pattern.lines.fit(self.values, x):
+            return add_term(self.pattern.lines, self.values, x, out, factor=factor, keep=beta)
+        if x.size(1) == 1 and x.device.type == "cpu":  # twice as fast as a matrix of one column
+            return out.view(-1).addmv_(self.matrix, x.view(-1), beta=beta, alpha=factor).view_as(x)
+        return out.addmm_(self.matrix, x, beta=beta, alpha=factor)
+
+    def to_dense(self) -> Tensor:
+        """Return the dense matrix, for small graphs and for tests; differentiable."""
+        dense = self.values.new_zeros(self.num_nodes, self.num_nodes)
+        index = (self.pattern.row, self.pattern.col.long())
+        return dense.index_put(index, self.values)
+
+
+def check_one_operator(values_dim: int | None) -> None:
+    """Raise if :func:`torch.vmap` maps over the entries of an operator."""
+    if values_dim is not None:
+        raise ArgumentError(
+            "'edge_weight' must not be batched by vmap (got a batch), because all samples share "
+            "one operator; loop over the graphs instead"
+        )
+
+
+class Product(torch.autograd.Function):
+    r"""The product :math:`P X`, twice differentiable in the entries of ``P`` and in ``X``."""
+
+    @staticmethod
+    def forward(values: Tensor, x: Tensor, propagation: Propagation) -> Tensor:
+        """Multiply outside of autograd."""
+        return propagation.multiply(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Save the features for the gradient of the entries."""
+        _, x, ctx.propagation = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], values: Tensor, x: Tensor, propagation: Propagation
+    ) -> tuple[Tensor, int]:
+        """Multiply a batch of features as additional columns."""
+        check_one_operator(in_dims[0])
+        wide = x.movedim(in_dims[1], 1)  # shape: (num_nodes, batch, channels)
+        product: Tensor = Product.apply(  # type: ignore[no-untyped-call]
+            values, wide.flatten(1), propagation
+        )
+        return product.view(wide.shape), 1
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        """Multiply by the transpose."""
+        (x,) = ctx.saved_tensors
+        (grad,) = grads
+        wants_values, wants_x, _ = ctx.needs_input_grad
+        with torch.autocast(grad.device.type, enabled=False):  # there is no sparse bf16 product
+            grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
+            grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
+        return grad_values, grad_x, None
