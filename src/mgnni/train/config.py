@@ -64,7 +64,7 @@ class Config:
     shuffle: bool = True
     """Draw new batches in every epoch, instead of once."""
     precision: str = "32"
-    """Floating-point precision; bf16 is mixed, outside of the equilibrium equations."""
+    """Numerical precision; bf16 is mixed, outside of the equilibrium equations."""
 
     def __post_init__(self) -> None:
         options = options_class(self.architecture)
