@@ -1,14 +1,14 @@
-"""How far does a label travel? Every model on longer and longer chains, and the figure of it.
+"""How far does a label travel? Trains every model on chains of growing length, and draws it.
 
     python benchmarks/chains.py                            the paper's models, 10 to 200 nodes
     python benchmarks/chains.py --data colors --lengths 20 50 100 --models mgnni ignn gcn
-    python benchmarks/chains.py --jobs 8                   eight trainings at a time, on one device
+    python benchmarks/chains.py --jobs 8                   eight trainings at a time on one device
     python benchmarks/chains.py --exact                    implicit models trained to 1e-14, float64
-    python benchmarks/chains.py --draw                     the figure alone, of what is stored
+    python benchmarks/chains.py --draw                     only the figure, from the stored results
 
-A model has its own settings. What is stored is not trained again, unless it failed. Beside the
-accuracy stands that of the same weights with their equation solved far more exactly in double
-precision: if the two differ, it was not the model but the solver that ended the signal.
+Every model has its own hyperparameters. Stored results are not trained again, unless they failed.
+Next to the accuracy is that of the same weights with their equation solved much more accurately in
+double precision: if the two differ, the solver limited the distance and not the model.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from mgnni import fit
-from mgnni.cli.bench_figure import FAINT, INK, OTHERS
-from mgnni.cli.palette import MODELS as RIVAL_AND_OURS
-from mgnni.cli.wording import small
+from mgnni.cli.bench_output import BASELINE, FAINT, INK, OTHERS, OURS
+from mgnni.cli.terminal import small
 from mgnni.data.registry import MAKERS
 from mgnni.errors import ConvergenceError, MgnniError
 from mgnni.files import whole_file
@@ -43,24 +42,24 @@ from mgnni.train.learner import prepared
 from mgnni.train.presets import preset_for
 from mgnni.train.report import to_json
 
-logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no word on font caches
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about font caches
 
 RESULTS = Path(__file__).parent / "results"
 LENGTHS = (10, 20, 50, 100, 150, 200)
 NAMES = ("mgnni", "eignn", "ignn", "cgs", "gcn", "sgc", "gat", "appnp", "jknet", "gcnii")
 LAST_DIGITS: dict[str, Any] = {"precision": "64", "tol": 1e-14}  # of the second evaluation
-KNOWN = 0.95  # accuracy at a distance from which on the label counts as known there
-SEEN = 0.02  # a dotted line nearer than this to its solid one is not drawn
-GAP = 0.047  # between two names in the margin, of the height
+KNOWN = 0.95  # accuracy from which a label counts as known at a distance
+SEEN = 0.02  # a dotted line closer than this to its solid one is not drawn
+GAP = 0.047  # between two names in the margin, relative to the height
 FORMAT = 1
 
 TITLES = {
     "chains": ("How far does a label travel?", "whose first node alone knows the class"),
     "colors": ("How far does the colour count travel?", "whose first ten nodes have the colours"),
 }
-# Okabe and Ito's; what is explicit is grey, as their curves lie on one another.
+# Colours of Okabe and Ito; explicit models are grey, because their curves coincide.
 COLORS = dict(
-    zip(("eignn", "mgnni", "ignn", "cgs"), (*RIVAL_AND_OURS, "#009e73", "#cc79a7"), strict=True)
+    zip(("eignn", "mgnni", "ignn", "cgs"), (BASELINE, OURS, "#009e73", "#cc79a7"), strict=True)
 )
 MARKERS = "sD^v<>PX"
 SHOWN = {"jknet": "JKNet"}
@@ -79,7 +78,7 @@ class Case:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Of the model's own settings."""
+        """Changes of the model's own hyperparameters."""
         solved = hasattr(preset_for(self.data, model=self.model).model, "tol")
         return {
             **({} if self.epochs is None else {"epochs": self.epochs, "patience": None}),
@@ -88,16 +87,16 @@ class Case:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of the data."""
+        """Options of the benchmark."""
         return {"length": self.length, "num_splits": self.splits}
 
     def row(self, **found: Any) -> dict[str, Any]:
-        """What was found, with what it was found for."""
+        """Return a row of the results."""
         return {"case": asdict(self), **found}
 
 
 def measure(case: Case, device: str) -> dict[str, Any]:
-    """Train a model on all splits, and say how good it is and how exactly it was solved."""
+    """Train a model on all splits, and return its accuracy and that of its solves."""
     try:
         fitted = fit(
             case.data,
@@ -108,7 +107,7 @@ def measure(case: Case, device: str) -> dict[str, Any]:
             **case.changes,
         )
         exact = exact_score(fitted, case)
-    except MgnniError as error:  # such as an equation that is not solved; the others go on
+    except MgnniError as error:  # for example an equation that is not solved
         return case.row(error=str(error))
     report = fitted.report
     solver = report["solver"].values()
@@ -130,9 +129,9 @@ def measure(case: Case, device: str) -> dict[str, Any]:
 
 @torch.no_grad()
 def outcomes(fitted: Fitted, case: Case) -> list[tuple[Tensor, Tensor]]:
-    """The distances of the test nodes of each run, and whether the class is right there.
+    """Return the distances of the test nodes of each run, and whether their class is right.
 
-    By the logits themselves: at the end of a chain they differ by less than probabilities can.
+    Computed from logits: at the end of a chain their differences may vanish in probabilities.
     """
     device = torch.device(fitted.report["device"].split()[0])
     graph = prepared(MAKERS[case.data](**case.options), fitted.config)
@@ -148,19 +147,19 @@ def outcomes(fitted: Fitted, case: Case) -> list[tuple[Tensor, Tensor]]:
 
 
 def exact_score(fitted: Fitted, case: Case) -> float | None:
-    """The accuracy of the same weights, solved to the last digits; none if they are not."""
+    """Return the accuracy of the same weights, solved to 1e-14; None if that fails."""
     if not hasattr(fitted.config.model, "tol"):
         return None
     again = replace(fitted, config=changed(fitted.config, LAST_DIGITS))
     try:
         right = [right for _, right in outcomes(again, case)]
-    except ConvergenceError:  # rounding is in the way; what was trained stands
+    except ConvergenceError:  # limited by rounding
         return None
     return float(torch.stack([one.double().mean() for one in right]).mean())
 
 
 def reach(found: Sequence[tuple[Tensor, Tensor]]) -> int | None:
-    """The largest distance up to which the class is known; none if not even at no distance."""
+    """Return the largest distance up to which the class is known; None if not even at 0."""
     hop, right = (torch.cat(parts) for parts in zip(*found, strict=True))
     known = [bool(right[hop == h].double().mean() >= KNOWN) for h in hop.unique().tolist()]
     far = hop.unique()[: known.index(False) if False in known else None]
@@ -168,7 +167,7 @@ def reach(found: Sequence[tuple[Tensor, Tensor]]) -> int | None:
 
 
 def run(cases: Sequence[Case], jobs: int, device: str) -> Iterator[dict[str, Any]]:
-    """Yield the row of every case, as they come."""
+    """Yield the row of every case when it is finished."""
     if jobs == 1:
         yield from (measure(case, device) for case in cases)
         return
@@ -180,7 +179,7 @@ def run(cases: Sequence[Case], jobs: int, device: str) -> Iterator[dict[str, Any
 
 
 def load(path: Path) -> list[dict[str, Any]]:
-    """The rows that are stored."""
+    """Return the stored rows."""
     return json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
 
 
@@ -189,7 +188,7 @@ def _place(row: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def save(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Store the rows, by model and length."""
+    """Store the rows, sorted by model and length."""
     path.parent.mkdir(parents=True, exist_ok=True)
     ordered = sorted(rows, key=_place)
     with whole_file(path) as file:
@@ -197,7 +196,7 @@ def save(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
 
 
 def draw(rows: Sequence[Mapping[str, Any]], file: IO[bytes]) -> None:
-    """Draw accuracy against length, one curve a model, as a PNG."""
+    """Draw accuracy against length, one curve per model, as a PNG."""
     figure = Figure(figsize=(7.6, 4.8), dpi=200, facecolor="white")
     axes = figure.add_subplot()
     figure.subplots_adjust(left=0.083, right=0.81, top=0.845, bottom=0.15)
@@ -224,7 +223,7 @@ def draw(rows: Sequence[Mapping[str, Any]], file: IO[bytes]) -> None:
 
 
 def _curve(axes: Axes, name: str, curve: Sequence[Mapping[str, Any]]) -> bool:
-    """The mean with its band, and dotted the same weights solved exactly, if that is elsewhere."""
+    """Draw the mean with its band, and dotted the same weights solved exactly if that differs."""
     color, marker, width = _look(name)
     x, mean = [row["case"]["length"] for row in curve], [row["mean"] for row in curve]
     exact = [row["mean"] if row["exact"] is None else row["exact"] for row in curve]
@@ -236,13 +235,13 @@ def _curve(axes: Axes, name: str, curve: Sequence[Mapping[str, Any]]) -> bool:
     dotted = max(abs(a - b) for a, b in zip(mean, exact, strict=True)) >= SEEN
     if dotted:
         axes.plot(x, exact, color=color, linewidth=1.4, linestyle=(0, (1, 1.6)), zorder=3)
-    # Of curves that lie on one another, the thinner is on top.
+    # Of curves that coincide, the thinner one is on top.
     axes.plot(x, mean, color=color, marker=marker, ms=2 + width, lw=width, zorder=4 - width / 4)
     return dotted
 
 
 def _look(name: str) -> tuple[str, str, float]:
-    """Colour, marker and width of a curve: those of explicit models differ by marker alone."""
+    """Return colour, marker and width of a curve; explicit models differ only by marker."""
     if name in COLORS:
         return COLORS[name], "o", 3.2 if name == "eignn" else 2.0
     return OTHERS, MARKERS[list(MODELS).index(name) % len(MARKERS)], 1.2
@@ -275,14 +274,14 @@ def _frame(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _labels(axes: Axes, ends: Mapping[str, Mapping[str, Any]]) -> None:
-    """Name every curve in the margin, at its end; names too near to each other move apart."""
+    """Name every curve in the margin at its end; names that would overlap are moved."""
     bottom, top = axes.get_ylim()
     names = sorted(ends, key=lambda name: -ends[name]["mean"])
     gap = GAP * (top - bottom)
     y = [ends[name]["mean"] for name in names]
     for place in range(1, len(y)):
         y[place] = min(y[place], y[place - 1] - gap)
-    below = bottom - y[-1] + gap / 2  # too many at the floor: all are pushed up from it
+    below = bottom - y[-1] + gap / 2  # too many at the bottom: all are pushed up
     for place in reversed(range(len(y))):
         floor = y[place + 1] + gap if place + 1 < len(y) else bottom + gap / 2
         y[place] = max(y[place], floor) if below > 0 else y[place]
@@ -307,23 +306,25 @@ def _labels(axes: Axes, ends: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train what is missing, store it, and draw what is stored."""
+    """Train what is missing, store it, and draw all stored results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="chains", choices=TITLES)
     parser.add_argument("--models", nargs="+", default=NAMES, choices=MODELS)
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS)
-    parser.add_argument("--splits", type=int, default=5, help="runs a length, trained together")
-    parser.add_argument("--epochs", type=int, help="instead of a model's own, without patience")
+    parser.add_argument("--splits", type=int, default=5, help="runs per length, trained at once")
+    parser.add_argument(
+        "--epochs", type=int, help="instead of the model's own, without early stopping"
+    )
     parser.add_argument("--exact", action="store_true", help="train in float64, to 1e-14")
-    parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel trainings")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--draw", action="store_true", help="train nothing")
+    parser.add_argument("--draw", action="store_true", help="train nothing, only draw")
     asked = parser.parse_args(arguments)
     path = asked.output / f"{asked.data}{'-exact' if asked.exact else ''}.json"
     rows = {(row["case"]["model"], row["case"]["length"]): row for row in load(path)}
     done = [row["case"] for row in rows.values() if "error" not in row]
-    # The longest first: the last to finish is then a short one.
+    # The longest first, so that the last to finish is a short one.
     cases = [
         Case(asked.data, model, length, asked.splits, asked.epochs, asked.exact)
         for length in sorted(asked.lengths, reverse=True)

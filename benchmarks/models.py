@@ -1,10 +1,10 @@
-"""Train every model of the paper's tables with its own settings, and keep the reports.
+"""Train every model of the paper's tables with its own hyperparameters, and store the reports.
 
-    python benchmarks/models.py chameleon --models gcn gat      all splits, one report a model
+    python benchmarks/models.py chameleon --models gcn gat      all splits, one report per model
     python benchmarks/models.py texas chameleon                 all models of the tables
-    python benchmarks/table.py                                  the tables of the docs from them
+    python benchmarks/table.py                                  the tables in the docs
 
-A report that is there is not made again.
+Existing reports are not made again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPORTS = Path(__file__).parent / "reports"
 
 
 def models_of(data: str) -> list[str]:
-    """The models that the paper has numbers of on data of this kind, and the floors."""
+    """Return the models that the paper reports on data of this kind, and the baselines."""
     (kind,) = (kind for kind, names in KINDS.items() if data in names)
     return [name for name, one in MODELS.items() if kind in one.tables or one.kind == "floor"]
 

@@ -1,7 +1,7 @@
-"""Time to a measured error for every solver: ``mgnni bench solve``, by the name of its table.
+"""Time every solver at the same error: the same as ``mgnni bench solve``.
 
 python benchmarks/solve.py                 the table, stored in runs/bench
-python benchmarks/solve.py --device cuda   as any option of ``mgnni bench``
+python benchmarks/solve.py --device cuda   takes the options of ``mgnni bench``
 """
 
 import sys

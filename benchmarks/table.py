@@ -1,9 +1,9 @@
 """Write the tables of README.md and docs from the stored results; a test compares the two.
 
-A table stands between ``<!-- table: KIND-WHERE -->`` and ``<!-- end -->``: what is shown, and on
-which kind of device it was measured; or ``models-KIND``, the models of a kind from the catalog; or
-``accuracy-DATA``, what they reached on a benchmark, from the reports of benchmarks/models.py.
-Results are what ``mgnni bench`` stores:
+A table is between ``<!-- table: KIND-WHERE -->`` and ``<!-- end -->``: what is shown, and the kind
+of device it was measured on; or ``models-KIND``, the models of a kind from the catalog; or
+``accuracy-DATA``, their accuracy on a benchmark, from the reports of benchmarks/models.py. The
+results are stored by ``mgnni bench``:
 
     mgnni bench --output benchmarks/results
     python benchmarks/table.py
@@ -26,7 +26,7 @@ SAID = {"missed": "not reached", "wrong": "wrong", "absent": "–"}
 
 
 def duration(row: dict[str, Any] | None) -> str:
-    """A time in milliseconds with three digits, or why there is none."""
+    """Return a time in milliseconds with three digits, or why there is none."""
     if row is None:
         return ""
     if row["seconds"] is None:
@@ -35,12 +35,12 @@ def duration(row: dict[str, Any] | None) -> str:
 
 
 def heading(stored: dict[str, Any]) -> str:
-    """What it was measured with."""
+    """Return device, version and unit of a table."""
     return f"{stored['device']}, torch {stored['versions']['torch']}; milliseconds."
 
 
 def cases(stored: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """The rows by case and method."""
+    """Return the rows by case and method."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in stored["rows"]:
         found.setdefault(row["case"], {})[row["method"]] = row
@@ -48,7 +48,7 @@ def cases(stored: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def full_table(stored: dict[str, Any]) -> str:
-    """Every row, with its errors."""
+    """Return all rows with their errors."""
     memory = any(row["memory"] is not None for row in stored["rows"])
     lines = [
         heading(stored),
@@ -73,7 +73,7 @@ def full_table(stored: dict[str, Any]) -> str:
 
 
 def solve_table(stored: dict[str, Any]) -> str:
-    """The textbook loop, TorchDEQ and ``auto``, one line a case."""
+    """Return the textbook loop, TorchDEQ and ``auto``, one row per case."""
     lines = [
         heading(stored),
         "",
@@ -89,7 +89,7 @@ def solve_table(stored: dict[str, Any]) -> str:
 
 
 def solvers_table(stored: dict[str, Any]) -> str:
-    """Every solver, one column each."""
+    """Return all solvers, one column each."""
     known = dict.fromkeys(row["method"] for row in stored["rows"])
     names = [name for name in known if name.startswith("mgnni, ")]
     titles = [f"`{name.removeprefix('mgnni, ')}`" for name in names]
@@ -105,7 +105,7 @@ def solvers_table(stored: dict[str, Any]) -> str:
 
 
 def models_table(kind: str) -> str:
-    """The models of a kind: what they compute, where they come from, where ours differ."""
+    """Return the models of a kind with equation, paper, and differences from the authors' code."""
     lines = ["| model | equation, paper | where ours differs |", "| --- | --- | --- |"]
     for one in MODELS.values():
         if one.kind == kind:
@@ -115,7 +115,7 @@ def models_table(kind: str) -> str:
 
 
 def accuracy_table(data: str) -> str:
-    """What the paper prints for every model on a benchmark, and what ours reached."""
+    """Return the accuracy of every model on a benchmark, in the paper and here."""
     paper = json.loads((HERE / "paper.json").read_text("utf-8"))["accuracy"][data]
     lines = ["| model | paper | ours | epochs | settings |", "| --- | ---: | ---: | ---: | --- |"]
     for name in MODELS:
@@ -136,7 +136,7 @@ def accuracy_table(data: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-# What is shown, from which results.
+# The stored results and the function that shows them.
 KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     **{name: (name, full_table) for name in ("epoch", "ppi", "small", "scaling", "large")},
     "solve": ("solve", solve_table),
@@ -145,12 +145,12 @@ KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 
 
 def pages() -> list[Path]:
-    """The pages that have tables."""
+    """Return the pages that may have tables."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def render(text: str) -> str:
-    """Return ``text`` with every table made anew."""
+    """Return ``text`` with every table updated."""
 
     def table(found: re.Match[str]) -> str:
         kind, where = found[2].split("-", 1)

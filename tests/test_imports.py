@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 
 # Known to the command line only: the library works, and starts fast, without them.
-OPTIONAL = ("tyro", "rich", "matplotlib", "pyarrow", "lightning_fabric")
+OPTIONAL = ("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric")
 
 
 def imported_parts(path: Path, root: str) -> set[str]:

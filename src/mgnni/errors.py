@@ -39,6 +39,13 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     known = sorted(choices)
     if isinstance(value, str) and value in known:
         return value
-    near = difflib.get_close_matches(str(value), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = closest(str(value), known)
+    hint = f"; did you mean {near!r}?" if near else ""
     raise ArgumentError(f"'{name}' must be one of {known} (got {value!r}){hint}")
+
+
+def closest(word: str, choices: Iterable[str]) -> str | None:
+    """Return the choice most similar to ``word``, or None; swapped letters count as similar."""
+    known = list(choices)
+    near = difflib.get_close_matches(word.lower(), known, n=max(len(known), 1))
+    return min(near, key=lambda one: sorted(one) != sorted(word.lower()), default=None)

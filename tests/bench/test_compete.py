@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from mgnni.bench.compete import LADDER, RIVAL, Entrant, fastest, loosest, reached, settle
-from mgnni.bench.row import CLAIM, MISSED, RIGHT, WRONG, Errors
-from mgnni.bench.settings import Settings
+from mgnni.bench.results import CLAIM, MISSED, RIGHT, WRONG, Errors, Settings
 from mgnni.errors import ConvergenceError
 
 QUICK = Settings(torch.device("cpu"), quick=True)

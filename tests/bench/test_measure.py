@@ -9,7 +9,7 @@ import torch
 
 from mgnni.bench import measure
 from mgnni.bench.measure import alternate, distance, errors, peak
-from mgnni.bench.row import Errors
+from mgnni.bench.results import Errors
 
 
 def test_they_take_turns_after_a_warm_up():

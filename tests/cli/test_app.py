@@ -1,7 +1,9 @@
-"""Options, help and every way a command can end."""
+"""Every way a command can end: exit status and one line on standard error."""
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,8 +13,8 @@ from typing import Any
 import pytest
 
 import mgnni
-from mgnni.cli import main
-from mgnni.errors import ConvergenceError
+from mgnni.cli.app import as_options, one_line, system_error
+from mgnni.errors import ConvergenceError, DataError
 from mgnni.files import whole_file
 
 Call = Callable[..., Any]  # see conftest.py
@@ -37,7 +39,7 @@ def one_error(ended: Any, status: int) -> str:
         (["--seed", "-1"], "--seed must be between 0 and"),
         (["--length", "100000", "--chains", "11"], "must make at most 2000000 nodes"),
         (["--length", "long"], "--length"),
-        (["--lenght", "20"], "perhaps you meant --length"),
+        (["--lenght", "20"], "did you mean --length?"),
         (["more"], "more"),
     ],
 )
@@ -66,17 +68,17 @@ def test_a_folder_that_cannot_be_written_is_bad_usage(
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def break_study(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def broken(*_: object) -> None:
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("mgnni.cli.study.study", broken)
+    monkeypatch.setattr("mgnni.train.fit.fit", broken)
 
 
 def test_a_failure_is_one_line_unless_debugging(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    break_study(monkeypatch, RuntimeError("no\n luck"))
+    fail_with(monkeypatch, RuntimeError("no\n luck"))
     line = one_error(call(*TINY, "--json", "--output", tmp_path), 1)
     assert line == "mgnni quickstart: error: RuntimeError: no luck (--debug shows where)"
     ended = call(*TINY, "--json", "--debug", "--output", tmp_path)
@@ -89,7 +91,7 @@ def test_a_failure_is_one_line_unless_debugging(
 def test_an_interrupt_is_one_line(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    break_study(monkeypatch, KeyboardInterrupt())
+    fail_with(monkeypatch, KeyboardInterrupt())
     line = one_error(call(*TINY, "--json", "--output", tmp_path), 130)
     assert line == "mgnni quickstart: interrupted"
 
@@ -97,12 +99,12 @@ def test_an_interrupt_is_one_line(
 def test_an_error_on_purpose_needs_no_traceback(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    break_study(monkeypatch, ConvergenceError("missed; raise max_iter"))
+    fail_with(monkeypatch, ConvergenceError("missed; raise max_iter"))
     line = one_error(call(*TINY, "--json", "--output", tmp_path), 1)
     assert line == "mgnni quickstart: error: missed; raise max_iter"
 
 
-def test_who_has_read_enough_hears_no_complaint() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     """As ``mgnni datasets --json | head -1`` does."""
     command = [sys.executable, "-m", "mgnni", "datasets", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -114,14 +116,14 @@ def test_who_has_read_enough_hears_no_complaint() -> None:
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("missing", ["tyro", "rich", "matplotlib"])
+@pytest.mark.parametrize("missing", ["docstring_parser", "rich", "matplotlib"])
 def test_a_missing_extra_is_named_with_its_remedy(
     call: Call, missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in list(sys.modules):
         if name.split(".")[0] == missing:
             monkeypatch.setitem(sys.modules, name, None)
-    for part in ("figure", "progress", "screen"):  # imported before, in other tests
+    for part in ("bench_output", "progress", "terminal"):  # imported by other tests
         monkeypatch.delitem(sys.modules, f"mgnni.cli.{part}", raising=False)
     line = one_error(call(*TINY, "--json", "--output", tmp_path), 1)
     assert missing in line
@@ -131,7 +133,7 @@ def test_a_missing_extra_is_named_with_its_remedy(
 def test_help_has_an_example_and_every_option(call: Call) -> None:
     ended = call("quickstart", "--help")
     assert ended.status == 0
-    assert "Example: mgnni quickstart" in ended.out
+    assert "mgnni quickstart --length 80" in ended.out
     options = ("length", "chains", "epochs", "runs", "seed", "output", "json", "debug")
     assert all(f"--{option}" in ended.out for option in options)
     assert call("quickstart", "--length", "3", "--wrong", "-h") == ended, "before any complaint"
@@ -176,10 +178,43 @@ def test_a_file_is_whole_or_what_it_was(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_suggestion_survives_every_frame(
-    call: Call, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Tyro draws lines around its messages if standard output can show them, as it can here."""
-    framed = main(["quickstart", "--lenght", "20"]), capsys.readouterr().err
-    bare = call("quickstart", "--lenght", "20")
-    assert framed == (bare.status, bare.err)
+OPTIONS = {"input_map": "--input-map", "hidden_channels": "--hidden-channels", "seed": "--seeds"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("'seed' must lie between 0 and 3 (got 4)", "--seeds must lie between 0 and 3 (got 4)"),
+        (
+            "'hidden_channels' must equal in_channels with input_map='identity'; use input_map=mlp",
+            "--hidden-channels must equal in_channels with --input-map identity; use "
+            "--input-map mlp",
+        ),
+        ("'other' is not 'seed'", "'other' is not 'seed'"),
+        ("other='seed', a.b=3", "other='seed', a.b=3"),
+        ("", ""),
+    ],
+)
+def test_arguments_become_options(text: str, said: str) -> None:
+    assert as_options(text, OPTIONS) == said
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EFBIG, "free some space"),
+        (errno.EACCES, "choose another folder"),
+        (errno.EROFS, "choose another folder"),
+        (errno.EIO, "--debug"),
+    ],
+)
+def test_a_system_error_has_a_reason_and_a_remedy(code: int, remedy: str) -> None:
+    line = system_error(OSError(code, os.strerror(code), "a/file"))
+    assert line.startswith(f"a/file: {os.strerror(code).lower()}; {remedy}")
+
+
+def test_a_message_is_one_line() -> None:
+    assert one_line(DataError("a\n  b")) == "a b"
+    assert one_line(KeyError("a\nb")) == r"KeyError: 'a\nb'"
+    assert one_line(ValueError()) == "ValueError"

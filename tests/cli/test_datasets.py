@@ -1,7 +1,8 @@
-"""The list of datasets from the outside."""
+"""``mgnni datasets`` from the outside."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -10,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from data.raw import expect, write_geom_gcn
-from mgnni.cli import app
-from mgnni.cli.datasets import Datasets
 from mgnni.data.catalog import ENTRIES
 
 Call = Callable[..., Any]  # see conftest.py
@@ -22,7 +22,6 @@ Call = Callable[..., Any]  # see conftest.py
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that has a tiny Texas and nothing else."""
-    monkeypatch.setitem(app.COMMANDS, "datasets", Datasets)
     monkeypatch.setenv("MGNNI_DATA", str(tmp_path))
     write_geom_gcn(tmp_path / "webkb" / "texas", "texas")
     expect(monkeypatch, "texas", graphs=1, nodes=4, edges=5)
@@ -49,6 +48,23 @@ def test_every_dataset_has_its_row(call: Call, root: Path) -> None:
     assert row["mutag"][:2] == ["graph", "188"]
     assert row["chains"][-1] == "made"
     assert str(root) in ended.out
+
+
+@pytest.mark.parametrize(("width", "columns"), [(80, 7), (60, 5)])
+def test_a_narrow_terminal_shows_fewer_columns_but_whole_numbers(
+    monkeypatch: pytest.MonkeyPatch, call: Call, width: int, columns: int
+) -> None:
+    terminal = importlib.import_module("mgnni.cli.terminal")
+    monkeypatch.setattr(terminal, "console_for", lambda: Console(width=width, highlight=False))
+    ended = call("datasets")
+    lines = ended.out.splitlines()[: len(ENTRIES) + 1]
+    assert max(len(line.rstrip()) for line in lines) <= width
+    assert "…" not in ended.out
+    row = next(line.split() for line in lines if line.startswith("tolokers"))
+    assert row[0] == "tolokers"
+    assert "1,038,000" in row
+    assert len(row) == columns
+    assert "Not shown on a terminal this narrow: splits" in ended.out
 
 
 def test_all_about_one_that_is_there(call: Call, root: Path) -> None:
@@ -121,7 +137,7 @@ def test_a_damaged_file_is_a_failure(call: Call, root: Path) -> None:
 def test_help_has_an_example_and_every_option(call: Call) -> None:
     ended = call("datasets", "--help")
     assert ended.status == 0
-    assert "Example: mgnni datasets" in ended.out
+    assert "mgnni datasets chameleon" in ended.out
     assert "[NAME]" in ended.out
     assert all(option in ended.out for option in ("--json", "--debug", "MGNNI_DATA"))
 

@@ -1,8 +1,9 @@
-"""The list of models from the outside, and the options of a training that are those of a model."""
+"""``mgnni models`` from the outside, and the model options of ``mgnni train``."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,8 +26,7 @@ def words(text: str) -> str:
 
 def shown_options(text: str) -> set[str]:
     """The options that a help has below its examples, as fields call them."""
-    _, options = text.split("positional arguments")
-    found = (word.rstrip(",") for word in options.split())
+    found = (word.rstrip(",") for word in text.partition("positional arguments")[2].split())
     return {word[2:].replace("-", "_") for word in found if word.startswith("--")}
 
 
@@ -91,7 +91,7 @@ def test_a_wrong_name_is_bad_usage(call: Call) -> None:
 def test_help_has_an_example_and_every_option(call: Call) -> None:
     ended = call("models", "--help")
     assert ended.status == 0
-    assert "Example: mgnni models" in ended.out
+    assert "mgnni models gcnii" in ended.out
     assert "[NAME]" in ended.out
     assert all(option in ended.out for option in ("--json", "--debug"))
 
@@ -135,8 +135,8 @@ def test_help_of_every_model(call: Call, name: str) -> None:
 
 def test_help_has_the_docstrings_of_the_model(call: Call) -> None:
     said = words(call("train", "texas", "--model", "gcnii", "--help").out)
-    assert f"The model: {MODELS['gcnii'].title}." in said
-    assert "--alpha FLOAT What a layer keeps of the beginning, from 0 to 1. (default: " in said
+    assert f"model options: {MODELS['gcnii'].title}." in said
+    assert re.search(r"--alpha FLOAT [A-Z].*? \(default: ", said)
     assert "(default: gcnii)" in said
 
 
@@ -148,20 +148,22 @@ def test_an_option_of_another_model_is_refused(
     line = one_error(call("train", folder, "--model", "gcn", *option, "--output", output))
     assert line.startswith("mgnni train: error: ")
     assert option[0].partition("=")[0] in line
-    assert line.endswith("see mgnni train --help")
+    assert "unrecognized" in line
     assert not output.exists()
 
 
 @pytest.mark.parametrize("args", [[], ["--help"]], ids=["run", "help"])
 @pytest.mark.parametrize(
-    ("name", "near"), [("gcnn", "dgcnn"), ("ginn", "gin"), ("GCN", None), ("", None)]
+    ("name", "near"), [("gnc", "gcn"), ("gcni", "gcnii"), ("GCN", "gcn"), ("xyz", None)]
 )
 def test_an_unknown_model_is_bad_usage(
     call: Call, name: str, near: str | None, args: list[str]
 ) -> None:
     line = one_error(call("train", "texas", "--model", name, *args))
     assert line.startswith("mgnni train: error: --model must be one of [")
-    assert line.endswith(f"(got {name!r})" + (f"; did you mean {near!r}?" if near else ""))
+    assert f"(got {name!r})" in line
+    assert ("did you mean" in line) == (near is not None)
+    assert near is None or f"did you mean {near!r}?" in line
 
 
 def test_a_wrong_value_is_named_by_its_option(call: Call, tmp_path: Path) -> None:

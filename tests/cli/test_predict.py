@@ -1,4 +1,4 @@
-"""Predictions as their user meets them: one row a node, in the order of the file."""
+"""``mgnni predict`` from the outside: one row per node, in the order of the file."""
 
 from __future__ import annotations
 
@@ -189,4 +189,4 @@ def test_many_classes_are_summed_up(call: Call, place: Path) -> None:
     counts = [int(match[1]) for match in found if match]
     assert len(counts) == 20
     assert counts == sorted(counts, reverse=True)
-    assert "and 10 classes more, none more often\n" in ended.out
+    assert "and 10 less frequent classes\n" in ended.out

@@ -1,4 +1,4 @@
-"""Training as its user meets it: what is shown, what is kept, and what an interruption costs."""
+"""``mgnni train`` from the outside: what is printed, what is saved, and interruptions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ import pytest
 import torch
 
 from cli.tables import QUICK, node_rows, write_graphs, write_nodes
-from mgnni.cli.app import parse
-from mgnni.cli.train_progress import Clock
+from mgnni.cli.arguments import UsageError
+from mgnni.cli.progress import Clock
+from mgnni.cli.train import Train, benchmark_options, check_data
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.registry import load_task
 from mgnni.data.root import data_root
@@ -35,7 +36,7 @@ Call = Callable[..., Any]  # see conftest.py
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where commands run, with graphs of one's own."""
+    """The current folder, with two small graphs in files."""
     monkeypatch.chdir(tmp_path)
     write_nodes(tmp_path / "mine")
     write_graphs(tmp_path / "many")
@@ -48,7 +49,7 @@ def report_of(folder: Path) -> dict[str, Any]:
 
 
 def lasting(report: dict[str, Any], *but: str) -> dict[str, Any]:
-    """What does not depend on the clock."""
+    """Return what does not depend on the time."""
     return {key: value for key, value in report.items() if key not in ("seconds", *but)}
 
 
@@ -121,7 +122,7 @@ def test_arrays_and_pyg_objects_in_files(call: Call, place: Path) -> None:
 
 
 def test_a_name_is_shown_as_it_is(call: Call, place: Path) -> None:
-    """Brackets are markup to some, and blanks end a word of a shell."""
+    """Brackets are no markup, and spaces are quoted."""
     (place / "mine").rename(place / "my [bold]graph")
     ended = call("train", "my [bold]graph", *QUICK, "--output", "my run")
     assert ended.status == 0
@@ -207,7 +208,7 @@ def settings(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_only_what_is_said_differs_from_the_preset(call: Call, place: Path) -> None:
-    """Whole graphs have other defaults than nodes; what equals those of nodes was still said."""
+    """Options that equal the defaults for nodes still override those for graphs."""
     common = ("--epochs", "2", "--hidden-channels", "4", "--device", "cpu")
     said = ("--dropout", "0.5", "--weight-decay=0.0005", "--no-self-loops", "--patience", "none")
     # The name of a benchmark somewhere on the line is not the data.
@@ -234,14 +235,15 @@ def test_a_folder_called_like_a_benchmark_has_no_preset(call: Call, place: Path)
 @pytest.mark.parametrize("preset", ["paper", "authors"])
 @pytest.mark.parametrize("name", ["texas", "Chameleon", "ppi", "MUTAG", "chains", "cora"])
 def test_defaults_are_those_of_the_benchmark(name: str, preset: str) -> None:
-    command: Any = parse(["train", name, "--preset", preset])
+    parser = Train.parser([name, "--preset", preset])
+    shown = {one.dest: one.help.rpartition(" (default: ")[2] for one in parser._actions}
     expected = preset_for(name.lower(), "node", preset)
-    for group, part in ((command.training, expected), (command.model, expected.model)):
-        for one in fields(group):
-            assert getattr(group, one.name) == getattr(part, one.name)
-    names = {one.name for group in (command.training, command.model) for one in fields(group)}
+    assert shown["lr"] == f"{expected.lr:g})"
+    assert shown["epochs"] == f"{expected.epochs})"
+    assert shown["scales"] == f"{' '.join(map(str, expected.model.scales))})"
+    assert shown["self_loops"] == ("yes)" if expected.model.self_loops else "no)")
     every = {one.name for cls in (Config, ModelConfig) for one in fields(cls)}
-    assert names == every - {"model", "architecture"}
+    assert every - {"model", "architecture"} <= set(shown)
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
@@ -264,21 +266,25 @@ def test_an_interrupted_training_goes_on(
         interrupt_after(patch, 4)
         ended = call(*command, "--output", "broken")
     assert (ended.status, ended.out) == (130, "")
-    assert ended.err == (
-        "mgnni train: interrupted; broken keeps what was done; the same command with --resume "
-        "goes on\n"
-    )
+    assert ended.err.startswith("mgnni train: interrupted; broken keeps what was done; ")
+    assert "--resume" in ended.err
     assert not (place / "broken" / "report.json").exists()
     ended = call(*command, "--output", "broken", "--resume")
-    assert ended.status == 0
+    assert (ended.status, ended.err) == (0, "")
     assert lasting(report_of(place / "broken")) == lasting(report_of(place / "whole"))
     assert not (place / "broken" / "state.pt").exists()
+
+
+def test_resuming_nothing_is_said(call: Call, place: Path) -> None:
+    ended = call("train", "mine", *QUICK, "--resume")
+    assert ended.status == 0
+    assert "runs/mine: no checkpoint to resume from" in ended.err
 
 
 def test_a_late_failure_keeps_what_was_done(
     call: Call, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a checkpoint every 0 seconds all is late; by default the same leaves nothing."""
+    """With a checkpoint every 0 seconds; by default an early failure leaves nothing."""
 
     def fail(self: Clock, epoch: Any) -> None:
         if epoch.epoch == 2:
@@ -302,7 +308,7 @@ def test_control_c_in_a_process_of_its_own(place: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Whoever runs the tests in the background has it ignored, and children inherit that.
+        # A test run in the background ignores SIGINT, which children inherit.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
@@ -320,6 +326,34 @@ def test_control_c_in_a_process_of_its_own(place: Path) -> None:
     names = {path.name for path in (place / "runs" / "mine").iterdir()}
     assert {"config.json", "state.pt"} <= names
     assert "report.json" not in names
+
+
+def test_data_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    check_data("texas")
+    check_data(str(tmp_path))
+    with pytest.raises(UsageError, match=r"did you mean chameleon\?"):
+        check_data("Chamaeleon")
+    with pytest.raises(UsageError, match="neither a benchmark nor a path"):
+        check_data(str(tmp_path / "xyz"))
+
+
+@pytest.mark.parametrize(
+    ("pair", "value"),
+    [
+        *(("length=80", 80), ("fraction=0.5", 0.5), ("directed=true", True), ("a=False", False)),
+        *(("a=none", None), ("split=geom-gcn", "geom-gcn"), ("a=", ""), ("a=b=c", "b=c")),
+        ("a=(1, 2)", (1, 2)),
+    ],
+)
+def test_a_benchmark_option_is_a_literal_or_a_word(pair: str, value: Any) -> None:
+    (found,) = benchmark_options([pair]).values()
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("pairs", [["length"], ["=3"], ["a=1", "a=2"]])
+def test_an_incomplete_benchmark_option_is_refused(pairs: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"--option must .*\(got"):
+        benchmark_options(pairs)
 
 
 CORA = data_root()

@@ -1,1 +1,1 @@
-"""How fast: side-by-side times whose results have been measured too."""
+"""Speed comparisons in which every time comes with the measured error of the result."""

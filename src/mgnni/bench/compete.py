@@ -1,4 +1,4 @@
-"""Several ways to do the same, timed in turns, each against what it claims."""
+"""Times several methods alternately, and checks each result against its claim."""
 
 from __future__ import annotations
 
@@ -7,39 +7,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from mgnni.bench.measure import alternate, peak
-from mgnni.bench.row import (
-    ABSENT,
-    CLAIM,
-    MISSED,
-    RIGHT,
-    Errors,
-    Row,
-    verdict,
-)
-from mgnni.bench.settings import Settings
+from mgnni.bench.results import ABSENT, CLAIM, MISSED, RIGHT, Errors, Row, Settings, verdict
 from mgnni.bench.textbook import AUTHORS
 from mgnni.errors import ConvergenceError
 from mgnni.train.report import device_name
 
 LADDER = (1e-2, 2e-3, 5e-4, 1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6, 5e-7, 2e-7, 1e-7, 5e-8)
 RIVAL = "textbook"
-ROUNDING = Errors(1e-6, 1e-5)  # smaller errors than these are luck on either side
+ROUNDING = Errors(1e-6, 1e-5)  # differences below these are due to rounding
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """One way to do it.
+    """A method that takes part in a comparison.
 
-    Attributes:
-        method: what it is called.
-        run: what is timed; none if there is nothing to time.
-        errors: of its result.
-        claim: the largest errors with which its time may be shown.
-        tol: its tolerance.
-        work: how many times the case it does in one run.
-        verdict: known beforehand, or found from the errors.
-        note: for the reader.
-        ours: whether it is the library; it may not be less exact than the rival.
+    Args:
+        method (str): Its name.
+        run (Callable, optional): What is timed; :obj:`None` if there is nothing to time.
+        errors (Errors, optional): Errors of its result.
+        claim (Errors, optional): Largest errors for which its time may be shown.
+        tol (float, optional): Its tolerance.
+        work (int, optional): How many times one run does the case. (default: :obj:`1`)
+        verdict (str, optional): Known in advance; by default it follows from the errors.
+        note (str, optional): Remark for the reader.
+        ours (bool, optional): Whether it is this library, which must be at least as accurate as
+            the rival. (default: :obj:`False`)
     """
 
     method: str
@@ -54,10 +46,10 @@ class Entrant:
 
 
 def loosest(measure: Callable[[float], Errors], claim: Errors) -> tuple[float, Errors] | None:
-    """Return the loosest tolerance whose result measures the claim, and what it measures.
+    """Return the loosest tolerance whose errors are within the claim, and these errors.
 
-    Two tolerances in a row that bring nothing show that rounding has been reached, if they are
-    near it; a solver that looks now and then may end at the same term for looser ones.
+    The search ends after two tolerances without improvement close to rounding. Looser tolerances
+    may give equal errors because a solver tests convergence only every few iterations.
     """
     best, idle = math.inf, 0
     for tol in LADDER:
@@ -83,7 +75,7 @@ def reached(
     *,
     ours: bool = False,
 ) -> Entrant:
-    """Enter at the loosest tolerance that measures the claim; without a time if none does."""
+    """Return a method at the loosest tolerance that reaches the claim; without a time if none."""
     last: Errors | None = None
 
     def measured(tol: float) -> Errors:
@@ -93,7 +85,7 @@ def reached(
 
     found = loosest(measured, claim)
     if found is None:
-        best = "" if last is None else f"; at the last {last.forward:.1e} and {last.gradient:.1e}"
+        best = "" if last is None else f"; at last {last.forward:.1e} and {last.gradient:.1e}"
         note = f"at no tolerance{best}"
         return Entrant(method, verdict=MISSED, claim=claim, note=note, ours=ours)
     tol, errors = found
@@ -101,7 +93,7 @@ def reached(
 
 
 def fastest(method: str, entrants: Iterable[Entrant], settings: Settings) -> Entrant:
-    """Return the fastest of those that have come so far, by one quick race; it may be none."""
+    """Return the fastest method by one quick comparison of those that reach the claim."""
     ready = {one.note: one for one in entrants if one.run is not None}
     if not ready:
         return Entrant(method, verdict=MISSED, note="with no solver, at no tolerance")
@@ -111,12 +103,12 @@ def fastest(method: str, entrants: Iterable[Entrant], settings: Settings) -> Ent
 
 
 def absent(method: str, note: str) -> Entrant:
-    """Say that a rival is not there."""
+    """Return a method that is not installed."""
     return Entrant(method, verdict=ABSENT, note=note)
 
 
 def as_authors(run: Callable[[], object], errors: Errors) -> Entrant:
-    """Enter the textbook loop, stopped as the authors do, whatever that comes to."""
+    """Return the textbook loop with the stopping criterion of the authors, whatever its errors."""
     return Entrant(
         f"{RIVAL}, absolute 1e-6",
         run,
@@ -128,7 +120,7 @@ def as_authors(run: Callable[[], object], errors: Errors) -> Entrant:
 
 
 def no_larger(claim: Errors, rival: Errors) -> Errors:
-    """Lower a claim to the errors of a rival, as far as these are more than rounding."""
+    """Lower a claim to the errors of a rival, but not below rounding."""
     return Errors(
         min(claim.forward, max(rival.forward, ROUNDING.forward)),
         min(claim.gradient, max(rival.gradient, ROUNDING.gradient)),
@@ -141,7 +133,7 @@ def settle(
     settings: Settings,
     size: Mapping[str, float] | None = None,
 ) -> Iterator[Row]:
-    """Judge, time those that are right, and compare with the rival."""
+    """Check all methods, time those that are right, and compare them with the rival."""
     judged = []
     entered = list(entrants)
     rival = next((one.errors for one in entered if one.method == RIVAL), None)

@@ -1,7 +1,8 @@
-"""An epoch of training and validation on the benchmarks of one graph."""
+"""The tables about training: ``epoch``, ``ppi`` and ``small``."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,28 +11,34 @@ from typing import Any
 
 import torch
 
-from mgnni.bench import deq, explicit, textbook
+from mgnni.bench import rivals, textbook
 from mgnni.bench.compete import RIVAL, Entrant, absent, as_authors, fastest, reached, settle
-from mgnni.bench.layer import Solve, solved_by
+from mgnni.bench.equation import Equation
 from mgnni.bench.measure import errors
-from mgnni.bench.problems import node_problem, trained_factor
-from mgnni.bench.row import CLAIM, Errors, Row
-from mgnni.bench.settings import Settings
-from mgnni.bench.study import Study
+from mgnni.bench.problems import node_problem, ppi_problem, small_problem, trained_factor
+from mgnni.bench.results import CLAIM, Errors, Row, Settings
+from mgnni.bench.rivals import Solve, solved_by
 from mgnni.bench.textbook import Stopping
-from mgnni.bench.trainer import Trainer, outcome
+from mgnni.bench.training import Study, Trainer, outcome
+from mgnni.data.task import Task
+from mgnni.graph.propagation import Propagation
+from mgnni.train.config import Config, changed
+from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.presets import preset_for
+from mgnni.train.runs import Run
 
-LARGEST = 0.93  # eigenvalue of g(F), as training leaves it
+LARGEST = 0.93  # eigenvalue of g(F) after training
+# Products of the head are rounded to ten bits; the equations are solved as accurately as before.
+TF32 = Errors(1e-2, 1e-1)
 
 
 class Field:
-    """All who compete in training on one study.
+    """All methods that train on one study.
 
     Args:
-        study: the task, the configuration, and what all start from.
-        settings: where, and how thoroughly.
-        validate: whether validation is a part of what is timed.
+        study (Study): The task, the configuration, and the initial weights.
+        settings (Settings): Device and number of repeats.
+        validate (bool, optional): Whether validation is timed too. (default: :obj:`True`)
     """
 
     def __init__(self, study: Study, settings: Settings, validate: bool = True) -> None:
@@ -40,11 +47,11 @@ class Field:
         self.exact = outcome(self.check.exact())
 
     def errors(self, make: Callable[[Study], Trainer]) -> Errors:
-        """Measure what an epoch of a trainer computes."""
+        """Return the errors of one epoch of a trainer."""
         return errors(outcome(make(self.check)), self.exact)
 
     def repeated(self, trainer: Trainer) -> Callable[[], object]:
-        """Return what trains for one epoch more each time it is called."""
+        """Return a function that trains for one more epoch per call."""
         count = itertools.count(1)
 
         def run() -> None:
@@ -55,21 +62,20 @@ class Field:
         return run
 
     def _entrant(self, method: str, make: Callable[[Study], Trainer], **facts: Any) -> Entrant:
-        """One of the library's own."""
         tol = self.study.config.model.tol
         run = self.repeated(make(self.study))
         return Entrant(method, run, self.errors(make), tol=tol, ours=True, **facts)
 
     def ours(self, method: str = "mgnni", claim: Errors = CLAIM) -> Entrant:
-        """The library's training."""
+        """Return the training of the library."""
         return self._entrant(method, lambda study: study.learned(), claim=claim)
 
     def ours_in_a_loop(self) -> Entrant:
-        """The library's model in the loop of its rivals."""
+        """Return the model of the library in the hand-written loop of its rivals."""
         return self._entrant("mgnni, plain loop", lambda study: study.plain(study.model()))
 
     def together(self) -> Entrant:
-        """All splits at once."""
+        """Return the training of all splits at once."""
         runs = len(self.study.task.splits)
         return self._entrant(
             f"mgnni, {runs} splits together",
@@ -90,14 +96,14 @@ class Field:
         return replace(found, note=note or found.note)
 
     def textbook(self) -> Entrant:
-        """Picard, stopped by relative change."""
+        """Return Picard's iteration with a relative stopping criterion."""
         return self._reached(
             RIVAL,
             lambda tol: partial(textbook.equilibria, stopping=Stopping(tol, True, 2000)),
         )
 
     def authors(self) -> Entrant:
-        """Picard, stopped as the authors do."""
+        """Return Picard's iteration with the stopping criterion of the authors."""
 
         def by(study: Study) -> Trainer:
             return study.plain(solved_by(study.model(), textbook.equilibria))
@@ -105,42 +111,125 @@ class Field:
         return as_authors(self.repeated(by(self.study)), self.errors(by))
 
     def torchdeq(self) -> Entrant:
-        """TorchDEQ with the solver of its own that is fastest here."""
-        if not deq.installed():
+        """Return TorchDEQ with its fastest solver."""
+        if not rivals.deq_installed():
             return absent("TorchDEQ", "not installed; pip install 'mgnni[bench]'")
         found = [
-            self._reached(solver, partial(_through_deq, solver), note=solver)
-            for solver in deq.SOLVERS
+            self._reached(solver, partial(_deq, solver), note=solver)
+            for solver in rivals.DEQ_SOLVERS
         ]
         return fastest("TorchDEQ", found, self.settings)
 
     def explicit(self, method: str, make: Callable[..., torch.nn.Module]) -> Entrant:
-        """A network without an equation."""
+        """Return a network without an equation."""
         trainer = self.study.plain(make(self.study.model()))
         return Entrant(method, self.repeated(trainer), claim=None, note="solves no equation")
 
 
-def _through_deq(solver: str, tol: float) -> Solve:
-    return partial(deq.equilibria, solver=solver, tol=tol)
+def _deq(solver: str, tol: float) -> Solve:
+    return partial(rivals.deq_equilibria, solver=solver, tol=tol)
 
 
-def rows(settings: Settings) -> Iterator[Row]:
+def _study(task: Task, config: Config, settings: Settings) -> Study:
+    """Return a study whose weights have the spectrum they have after training."""
+    width = config.model.hidden_channels or task.num_features
+    generator = torch.Generator().manual_seed(0)
+    factor = trained_factor(len(config.model.scales), width, LARGEST, generator)
+    return Study(task, config, factor, settings.device)
+
+
+def epoch_rows(settings: Settings) -> Iterator[Row]:
     """Time an epoch on Squirrel, Chameleon and Cornell."""
     for name in ("squirrel", "cornell") if settings.quick else ("squirrel", "chameleon", "cornell"):
         task = node_problem(name, settings.quick)
         config = preset_for(name, preset="authors")
-        width = config.model.hidden_channels or task.num_features
-        generator = torch.Generator().manual_seed(0)
-        factor = trained_factor(len(config.model.scales), width, LARGEST, generator)
-        field = Field(Study(task, config, factor, settings.device), settings)
+        field = Field(_study(task, config, settings), settings)
         entrants = [field.textbook(), field.authors()]
-        if settings.device.type == "cpu" or settings.quick:  # else the table "solve" has it
+        if settings.device.type == "cpu" or settings.quick:  # on CUDA it is in the table "solve"
             entrants.append(field.torchdeq())
         entrants += [
             field.ours(),
             field.ours_in_a_loop(),
             field.together(),
-            field.explicit("GCN", explicit.gcn),
-            field.explicit("APPNP", explicit.appnp),
+            field.explicit("GCN", rivals.gcn),
+            field.explicit("APPNP", rivals.appnp),
         ]
+        width = config.model.hidden_channels or task.num_features
         yield from settle(f"{task.name}, h = {width}", entrants, settings)
+
+
+def small_rows(settings: Settings) -> Iterator[Row]:
+    """Time one training step on a batch of 128 graphs of 18 nodes."""
+    task, config = small_problem(settings.quick), preset_for("mutag")
+    field = Field(_study(task, config, settings), settings, validate=False)
+    entrants = [
+        field.textbook(),
+        field.ours(),
+        field.ours_in_a_loop(),
+        field.explicit("GIN", rivals.gin),
+    ]
+    width = config.model.hidden_channels or task.num_features
+    yield from settle(f"{task.name}, h = {width}", entrants, settings)
+
+
+def ppi_rows(settings: Settings) -> Iterator[Row]:
+    """Time an epoch in batches of two graphs, then the equations of one batch.
+
+    Most of an epoch is spent in the head. It takes minutes on a CPU and is left out there.
+    """
+    task = ppi_problem(settings.quick)
+    # All methods have the same batches in every epoch.
+    options = {"shuffle": False, **({"head_channels": 32} if settings.quick else {})}
+    config = changed(preset_for("ppi"), options)
+    study = _study(task, config, settings)
+    if settings.quick or settings.device.type == "cuda":
+        case = f"{task.name}, epoch, head {config.model.head_channels}"
+        yield from settle(case, _ppi_epochs(Field(study, settings), config), settings)
+    yield from settle(f"{task.name}, solves of a step", _ppi_solves(study, settings), settings)
+
+
+def _ppi_epochs(field: Field, config: Config) -> Iterator[Entrant]:
+    yield field.textbook()
+    yield field.authors()
+    yield field.ours()
+    yield field.ours_in_a_loop()
+    if field.settings.device.type == "cuda":
+        curves = [_losses(field, config)]
+        with _tf32():
+            found = field.ours("mgnni, tf32", TF32)
+            curves.append(_losses(field, config))
+        apart = max(abs(a - b) for a, b in zip(*curves, strict=True))
+        note = f"losses of {len(curves[0])} epochs within {apart:.1e} of those in float32"
+        # Less accurate by design, so it is not compared with the rival.
+        yield replace(found, run=_tf32()(found.run) if found.run else None, ours=False, note=note)
+
+
+def _losses(field: Field, config: Config) -> list[float]:
+    """Return the loss of each epoch of a training with its own learning rate."""
+    learner = GraphLearner(field.study.task, config, [Run(0, 0)], field.study.fabric)
+    return [learner.train_epoch(epoch)[0] for epoch in range(1, 4 if field.settings.quick else 21)]
+
+
+@contextlib.contextmanager
+def _tf32() -> Iterator[None]:
+    """Allow matrix products in TF32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _ppi_solves(study: Study, settings: Settings) -> Iterator[Entrant]:
+    (x, edge_index, _, batch), *_ = study.train[0]
+    propagation = Propagation.from_edge_index(edge_index, len(x), batch=batch)
+    # The features are the bias, which then needs no gradient.
+    random = Equation.random(propagation, x.size(1), LARGEST)
+    equation = replace(random, bias=x, bias_grad=False)
+    textbook_loop, target = equation.textbook(CLAIM)
+    yield textbook_loop
+    yield equation.authors()
+    if settings.device.type == "cpu" or settings.quick:
+        yield from equation.torchdeq(settings, CLAIM)
+    yield equation.by_us(target)

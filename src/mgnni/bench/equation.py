@@ -1,4 +1,4 @@
-"""One stack of equations and its gradients, solved by everyone."""
+"""One set of equations and its gradients, solved by every method."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.bench import deq, textbook
+from mgnni.bench import textbook
 from mgnni.bench.compete import RIVAL, Entrant, absent, as_authors, fastest, no_larger, reached
-from mgnni.bench.layer import Solve
 from mgnni.bench.measure import errors, replayed
 from mgnni.bench.problems import trained_factor
-from mgnni.bench.row import Errors
-from mgnni.bench.settings import Settings
+from mgnni.bench.results import Errors, Settings
+from mgnni.bench.rivals import DEQ_SOLVERS, Solve, deq_equilibria, deq_installed
 from mgnni.bench.textbook import Stopping
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.linear import equilibria
@@ -27,8 +26,8 @@ from mgnni.solve.solve import Options, looks, plan_for
 from mgnni.solve.weights import Weights
 
 TARGET = Errors(1e-6, 1e-5)
-# What a step of training moves the entries of a factor by, over their size; with the authors'
-# configuration on Chameleon that was 0.016 to 0.031, from the tenth epoch to the 400th.
+# Change of the entries of a factor in one training step, relative to their size. With the authors'
+# configuration on Chameleon it was 0.016 to 0.031, from epoch 10 to epoch 400.
 STEP = 0.02
 
 
@@ -42,21 +41,19 @@ def ours(
     solver: str = "auto",
     tol: float = 1e-6,
     memory: str = "fast",
-    bases: KnownBases | None = None,
+    known: Any = None,
 ) -> Tensor:
-    """Solve as the library's layer does, which knows that its weights are normed.
+    """Solve as the layer of the library does, which guarantees that its weights are normalised.
 
-    With ``bases`` it also knows the last eigenvectors, as a layer in training does; not the last
-    solution, which would be the answer.
+    ``known`` is what the layer has cached in the previous step, see :class:`TrainedLayer`.
     """
-    options, known = Options(solver, tol), None if bases is None else Known(bases=bases)
     z, _ = equilibria(
         propagation,
         weight,
         bias,
         scales,
         gamma,
-        options=options,
+        options=Options(solver, tol),
         memory=memory,
         known=known,
         normed=True,
@@ -64,18 +61,54 @@ def ours(
     return z
 
 
+class TrainedLayer:
+    """Solves as a layer does in training, with the eigenvectors of the previous step cached.
+
+    The previous solution is not cached, as it would be the answer. This class contains all uses
+    of solver internals in the benchmarks.
+
+    Args:
+        equation (Equation): What is solved.
+    """
+
+    def __init__(self, equation: Equation) -> None:
+        self.weight, self.cache = equation.weight, KnownBases()
+        bias = equation.bias.expand(len(equation.scales), *equation.bias.shape)
+        equations = Equations(
+            equation.propagation,
+            equation.scales,
+            equation.gamma,
+            Weights(self.weight, normed=True),
+            bias,
+        )
+        # Whether a solve transfers numbers to the host, and so cannot be a CUDA graph.
+        self.synchronises = looks(plan_for(equations, "auto"), equations)
+        self.previous: Tensor | None = None
+        if not self.synchronises:
+            bases = self.cache.of(self.weight)
+            Weights(equation.previous_weight(), True, bases).planned_pairs  # noqa: B018
+            self.previous = bases.clone()
+
+    def __call__(self, *inputs: Any, **options: Any) -> Tensor:
+        """Solve, as a :class:`~mgnni.bench.rivals.Solve`."""
+        if self.previous is not None:
+            self.cache.of(self.weight).copy_(self.previous)
+        return ours(*inputs, known=Known(bases=self.cache), **options)
+
+
 @dataclass(frozen=True, eq=False)
 class Equation:
-    """What is solved, forward and backward.
+    r"""The equations :math:`Z_m = \gamma P^m Z_m W_m + B`, solved forward and backward.
 
-    Attributes:
-        propagation: the operator.
-        weight: shape ``(scales, channels, channels)``.
-        bias: shape ``(num_nodes, channels)``.
-        cotangent: of the states, shape ``(scales, num_nodes, channels)``.
-        scales: the powers.
-        gamma: the contraction factor.
-        bias_grad: whether the gradient of the bias is wanted; not, if features are the bias.
+    Args:
+        propagation (Propagation): The operator :math:`P`.
+        weight (Tensor): The weights, shape ``(scales, channels, channels)``.
+        bias (Tensor): The bias, shape ``(num_nodes, channels)``.
+        cotangent (Tensor): Gradient of the states, shape ``(scales, num_nodes, channels)``.
+        scales (tuple[int, ...], optional): The powers :math:`m`. (default: :obj:`(1, 2)`)
+        gamma (float, optional): The contraction factor. (default: :obj:`0.8`)
+        bias_grad (bool, optional): Whether the bias needs a gradient; it does not if it consists
+            of the input features. (default: :obj:`True`)
     """
 
     propagation: Propagation
@@ -95,18 +128,18 @@ class Equation:
         scales: tuple[int, ...] = (1, 2),
         gamma: float = 0.8,
     ) -> Equation:
-        """Draw bias and cotangent, and weights with this largest eigenvalue."""
+        """Return an equation with random bias, and weights with this largest eigenvalue."""
         device = propagation.device
         generator = torch.Generator().manual_seed(len(scales))
         weight = contraction(trained_factor(len(scales), channels, largest, generator).double())
-        wide = torch.Generator(device).manual_seed(0)
-        draw = partial(torch.randn, generator=wide, device=device)
+        on_device = torch.Generator(device).manual_seed(0)
+        draw = partial(torch.randn, generator=on_device, device=device)
         bias = draw(propagation.num_nodes, channels)
         cotangent = draw(len(scales), propagation.num_nodes, channels)
         return cls(propagation, weight.float().to(device), bias, cotangent, scales, gamma)
 
     def solved(self, solve: Solve) -> list[Tensor]:
-        """Return states, and gradients of weight and bias."""
+        """Return the states, and the gradients of weight and bias."""
         w = self.weight.detach().requires_grad_()
         b = self.bias.detach().requires_grad_(self.bias_grad)
         z = solve(self.propagation, w, b, self.scales, self.gamma)
@@ -115,20 +148,20 @@ class Equation:
 
     @cached_property
     def exact(self) -> list[Tensor]:
-        """The same in float64, to 1e-12."""
-        wide = replace(
+        """Return the same in float64, solved to 1e-12."""
+        double = replace(
             self,
             propagation=self.propagation.double(),
             weight=self.weight.double(),
             bias=self.bias.double(),
             cotangent=self.cotangent.double(),
         )
-        return wide.solved(partial(ours, tol=1e-12))
+        return double.solved(partial(ours, tol=1e-12))
 
     def reached(
         self, method: str, solve: Callable[[float], Solve], target: Errors, *, is_ours: bool = False
     ) -> Entrant:
-        """Enter a solver at the loosest tolerance that measures the target."""
+        """Return a solver at the loosest tolerance that reaches the target."""
         return reached(
             method,
             lambda tol: errors(self.solved(solve(tol)), self.exact),
@@ -138,7 +171,10 @@ class Equation:
         )
 
     def textbook(self, target: Errors = TARGET) -> tuple[Entrant, Errors]:
-        """Picard, stopped by relative change; and what the library then has to measure."""
+        """Return Picard's iteration with a relative criterion, and the errors to be reached then.
+
+        The library must be at least as accurate as the textbook loop.
+        """
         found = self.reached(
             RIVAL,
             lambda tol: partial(textbook.equilibria, stopping=Stopping(tol, True, 10_000)),
@@ -147,14 +183,14 @@ class Equation:
         return found, target if found.errors is None else no_larger(target, found.errors)
 
     def authors(self) -> Entrant:
-        """Picard, stopped as the authors do."""
+        """Return Picard's iteration with the stopping criterion of the authors."""
         run = partial(self.solved, textbook.equilibria)
         return as_authors(run, errors(run(), self.exact))
 
     def by_us(
         self, target: Errors, solver: str = "auto", memory: str = "fast", name: str = ""
     ) -> Entrant:
-        """The library, with one of its solvers."""
+        """Return one of the solvers of the library."""
         return self.reached(
             name or ("mgnni" if solver == "auto" else f"mgnni, {solver}"),
             lambda tol: partial(ours, solver=solver, tol=tol, memory=memory),
@@ -163,32 +199,15 @@ class Equation:
         )
 
     def recorded(self, target: Errors) -> Entrant:
-        """The library as in training: with the eigenvectors of the step before, which are near.
-
-        Where it can be, it is a CUDA graph.
-        """
-        bases = KnownBases()
-        stack = self.bias.expand(len(self.scales), *self.bias.shape)
-        weights = Weights(self.weight, normed=True)
-        equations = Equations(self.propagation, self.scales, self.gamma, weights, stack)
-        before, plan = None, plan_for(equations, "auto")
-        looked = looks(plan, equations)
-        if not looked:
-            Weights(self._moved_weight(), True, bases.of(self.weight)).planned_pairs  # noqa: B018
-            before = bases.of(self.weight).clone()
-
-        def solve(*given: Any, **options: Any) -> Tensor:
-            if before is not None:
-                bases.of(self.weight).copy_(before)
-            return ours(*given, bases=bases, **options)
-
-        entrant = self.reached("mgnni", lambda tol: partial(solve, tol=tol), target, is_ours=True)
-        if entrant.run is None or looked:
+        """Return the library as in training, as a CUDA graph where that is possible."""
+        layer = TrainedLayer(self)
+        entrant = self.reached("mgnni", lambda tol: partial(layer, tol=tol), target, is_ours=True)
+        if entrant.run is None or layer.synchronises:
             return entrant
         return replace(entrant, run=replayed(entrant.run))
 
-    def _moved_weight(self) -> Tensor:
-        """The weight, one step of training away."""
+    def previous_weight(self) -> Tensor:
+        """Return the weight one training step away."""
         values, vectors = torch.linalg.eigh(self.weight.double().cpu())
         factor = vectors * values.clamp(min=0).sqrt().unsqueeze(-2) @ vectors.mT
         generator = torch.Generator().manual_seed(1)
@@ -197,17 +216,17 @@ class Equation:
         return contraction(factor + size * signs).to(self.weight)
 
     def torchdeq(
-        self, settings: Settings, target: Errors = TARGET, solvers: Iterable[str] = deq.SOLVERS
+        self, settings: Settings, target: Errors = TARGET, solvers: Iterable[str] = DEQ_SOLVERS
     ) -> Iterator[Entrant]:
-        """TorchDEQ with the solver of its own that is fastest here."""
-        if not deq.installed():
+        """Yield TorchDEQ with its fastest solver."""
+        if not deq_installed():
             yield absent("TorchDEQ", "not installed; pip install 'mgnni[bench]'")
             return
         found = []
         for solver in solvers:
             one = self.reached(
                 solver,
-                lambda tol, solver=solver: partial(deq.equilibria, solver=solver, tol=tol),  # type: ignore[misc]
+                lambda tol, solver=solver: partial(deq_equilibria, solver=solver, tol=tol),  # type: ignore[misc]
                 target,
             )
             found.append(replace(one, note=solver))

@@ -1,4 +1,4 @@
-"""How long, how exact, how much memory."""
+"""Measures time, error and memory."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from mgnni.bench.row import Errors
+from mgnni.bench.results import Errors
 from mgnni.implicit.linear import deferred
 from mgnni.train.captured import no_collection
 
-LEAST = 3  # measurements of everything, however slow
-AWAKE = 0.02  # seconds of work that bring a device to its clock
-TURN = 0.05  # seconds of one turn on an accelerator, in which quick work is done many times
-MOST = 50  # times
-PATIENCE = 10.0  # seconds for one method, after which LEAST are enough
+LEAST = 3  # measurements of every method, however slow
+AWAKE = 0.02  # seconds of work that bring a device to its full clock rate
+TURN = 0.05  # seconds per turn on CUDA, in which fast runs are repeated
+MOST = 50  # repetitions per turn
+PATIENCE = 10.0  # seconds per method, after which LEAST measurements are enough
 
 
 def wait(device: torch.device) -> None:
-    """Wait until the device has done what it was told."""
+    """Synchronise with the device."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def seconds(run: Callable[[], object], device: torch.device, times: int = 1) -> float:
-    """Time of one run, of several in a row."""
+    """Return the time of one run, averaged over several in a row."""
     wait(device)
     start = time.perf_counter()
     for _ in range(times):
@@ -38,7 +38,7 @@ def seconds(run: Callable[[], object], device: torch.device, times: int = 1) -> 
 
 
 def awaken(device: torch.device) -> None:
-    """Bring a device to its working clock: one that had little to do runs at a third of it."""
+    """Bring a GPU to its full clock rate; an idle one runs at a third of it."""
     if device.type != "cuda":
         return
     square = torch.ones(4096, 4096, device=device)
@@ -54,14 +54,13 @@ def alternate(
     repeats: int,
     warmup: int = 2,
 ) -> dict[str, float]:
-    """Return the median time of each, taking turns, so that a busy machine slows all alike.
+    """Return the median time of each run, alternating, so that a busy machine slows all alike.
 
-    On an accelerator a turn is long enough for its clock and its caches to be as they are in the
-    middle of a training, and not after a rest.
+    On CUDA a turn is long enough for clock rate and caches to be as in the middle of a training.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     rows = dict.fromkeys(runs, 1)
-    slow: set[str] = set()  # once is enough to warm these up
+    slow: set[str] = set()  # these are warmed up only once
     for turn in range(warmup + repeats):
         for name, run in runs.items():
             spent = times[name]
@@ -81,7 +80,7 @@ def alternate(
 
 
 def replayed(run: Callable[[], object]) -> Callable[[], object]:
-    """Record what looks at no number as a CUDA graph, and return what replays it."""
+    """Record a run without host-device synchronisation as a CUDA graph, and return its replay."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     graph = torch.cuda.CUDAGraph()
     with deferred():
@@ -101,7 +100,7 @@ def replayed(run: Callable[[], object]) -> Callable[[], object]:
 
 
 def peak(run: Callable[[], object], device: torch.device) -> int | None:
-    """Most bytes in use at once above those in use before; counted on CUDA only."""
+    """Return the peak memory of a run in bytes, above that in use before; CUDA only."""
     if device.type != "cuda":
         return None
     wait(device)
@@ -113,7 +112,7 @@ def peak(run: Callable[[], object], device: torch.device) -> int | None:
 
 
 def distance(got: Tensor, want: Tensor, floor: float = 0.0) -> float:
-    """Relative error in the Frobenius norm; that of a tensor below ``floor`` is relative to it."""
+    """Return the error in the Frobenius norm, relative to the larger of ``want`` and ``floor``."""
     got, want = got.detach(), want.detach().double()
     size = max(float(want.norm()), floor)
     apart = float((got.double() - want).norm())
@@ -121,10 +120,10 @@ def distance(got: Tensor, want: Tensor, floor: float = 0.0) -> float:
 
 
 def errors(got: Sequence[Tensor], want: Sequence[Tensor]) -> Errors:
-    """Errors of values, which come first, and of gradients: that of the worst of them.
+    """Return the error of the values, which come first, and of the worst gradient.
 
-    A gradient that is a hundredth of all has the rounding of what it cancelled from, and is
-    measured against that hundredth.
+    A gradient smaller than a hundredth of all gradients suffers from cancellation; its error is
+    relative to that hundredth.
     """
     floor = 1e-2 * math.hypot(*(float(one.double().norm()) for one in want[1:]))
     pairs = zip(got[1:], want[1:], strict=True)

@@ -1,4 +1,4 @@
-"""Graphs of the shape of the benchmarks, and weights as training leaves them."""
+"""Random graphs of the size of the benchmarks, and weights with the spectrum of trained ones."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SHAPES = {
     "squirrel": (5201, 217073, 2089, 5),
     "cornell": (183, 298, 1703, 5),
 }
-FALL = 6.0  # eigenvalues of a trained weight in which they fall by a factor of e
+FALL = 6.0  # ranks over which the eigenvalues of a trained weight fall by a factor of e
 QUICK = (60, 400, 40, 5)
-WORDS = 0.01  # part of the features of a node that is not zero
+WORDS = 0.01  # fraction of non-zero features
 
 
 def web_graph(nodes: int, edges: int, generator: torch.Generator) -> Tensor:
-    """Make a directed graph with the heavy-tailed degrees of a web graph; repeats drop out."""
+    """Return a directed graph with heavy-tailed degrees; repeated edges are removed."""
     popularity = torch.rand(nodes, generator=generator).pow(-0.6)
     ends = [torch.multinomial(popularity, edges, True, generator=generator) for _ in range(2)]
     found: Tensor = torch.unique(torch.stack(ends), dim=1)
@@ -33,14 +33,14 @@ def web_graph(nodes: int, edges: int, generator: torch.Generator) -> Tensor:
 
 
 def uniform_graph(nodes: int, edges: int, device: torch.device, seed: int = 0) -> Tensor:
-    """Make an undirected graph with so many directed edges on the device, ends at random."""
+    """Return a random undirected graph with this number of directed edges."""
     generator = torch.Generator(device).manual_seed(seed)
     half = torch.randint(nodes, (2, edges // 2), generator=generator, device=device)
     return torch.cat([half, half.flip(0)], 1)
 
 
 def spread_weights(count: int, channels: int, generator: torch.Generator) -> Tensor:
-    """Make :math:`g(F)` as it is at Xavier initialisation, in float64."""
+    """Return :math:`g(F)` at Xavier initialisation, in float64."""
     factor = torch.empty(count, channels, channels, dtype=torch.float64)
     bound = (6 / (2 * channels)) ** 0.5
     factor.uniform_(-bound, bound, generator=generator)
@@ -54,15 +54,16 @@ def trained_factor(
 ) -> Tensor:
     """Return factors for which :math:`g(F)` has this largest eigenvalue, as after training.
 
-    The others fall off by a factor of e every six. After 300 epochs on Squirrel with the authors'
-    configuration (weight decay included) they were, for one scale of split 0, 0.957, 0.218, 0.155,
-    and 0.027 at rank 9, 0.011 at rank 17, 0.002 at rank 33.
+    The others fall by a factor of e every six ranks. After 300 epochs on Squirrel with the
+    authors' configuration (including weight decay) they were, for one scale of split 0, 0.957,
+    0.218, 0.155, and 0.027 at rank 9, 0.011 at rank 17, 0.002 at rank 33.
 
     Args:
-        count: number of scales.
-        channels: width.
-        largest: eigenvalue, near one after training; none: as at initialisation.
-        generator: of random numbers.
+        count (int): Number of scales.
+        channels (int): Number of channels.
+        largest (float, optional): Largest eigenvalue, near one after training; :obj:`None` for
+            the spectrum at initialisation.
+        generator (torch.Generator): Random number generator.
     """
     values, vectors = torch.linalg.eigh(spread_weights(count, channels, generator))
     values = values.clamp(min=0)
@@ -72,19 +73,19 @@ def trained_factor(
         values[:, -1] = 0
         values *= (1 - largest**2) ** 0.5 / values.norm(dim=-1, keepdim=True)
         values[:, -1] = largest
-    # F = Q sqrt(D) Q^T, as F^T F = Q D Q^T has Frobenius norm one already.
+    # F = Q sqrt(D) Q^T, because F^T F = Q D Q^T already has Frobenius norm one.
     factor: Tensor = vectors * values.sqrt().unsqueeze(-2) @ vectors.mT
     return factor.float()
 
 
 def node_problem(name: str, quick: bool) -> Task:
-    """Return Chameleon, Squirrel or Cornell, from the disk if it is there; else one like it."""
+    """Return Chameleon, Squirrel or Cornell from disk, or else a random graph of its size."""
     if not quick and find_entry(name).on_disk(data_root()):
         return load_task(name)
     generator = torch.Generator().manual_seed(0)
     nodes, edges, features, classes = QUICK if quick else SHAPES[name]
     words = (torch.rand(nodes, features, generator=generator) < WORDS).float()
-    words[:, 0] = 1  # nobody is without words
+    words[:, 0] = 1  # no node without features
     graph = Data(
         x=words / words.sum(1, keepdim=True),
         edge_index=web_graph(nodes, edges, generator),
@@ -98,7 +99,7 @@ def node_problem(name: str, quick: bool) -> Task:
 
 
 def ppi_problem(quick: bool) -> Task:
-    """Make 20 graphs to train on, two to choose by and two for the test, shaped as PPI's."""
+    """Return graphs of the size of PPI: 20 for training, 2 for validation, 2 for testing."""
     generator = torch.Generator().manual_seed(0)
     nodes, edges, features, labels = (30, 200, 8, 5) if quick else (2245, 61318, 50, 121)
     train, count = (4, 6) if quick else (20, 24)
@@ -120,7 +121,7 @@ def ppi_problem(quick: bool) -> Task:
 
 
 def small_problem(quick: bool) -> Task:
-    """Make graphs of 18 nodes, as molecules are: one batch to train on, a few to choose by."""
+    """Return graphs of 18 nodes, like molecules: one batch for training, a few for validation."""
     generator = torch.Generator().manual_seed(0)
     train, nodes = (8, 6) if quick else (128, 18)
     count = train + train // 4

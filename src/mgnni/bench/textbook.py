@@ -1,8 +1,8 @@
-r"""The paper's algorithm as a careful reader would write it.
+r"""The paper's algorithm in its simplest form.
 
 Picard's iteration :math:`Z \leftarrow \gamma P^m Z\, g(F) + B` from zero, one scale after another,
-with :math:`g(F)` formed once and :math:`P` in CSR; stopped when a pass changes the states by little
-enough. The gradient is that of the implicit function, its equation iterated in the same way.
+with :math:`g(F)` computed once and :math:`P` in CSR format, until the states change by less than a
+tolerance. The gradient follows from the implicit function theorem; its equation is solved likewise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mgnni.graph.propagation import Propagation
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: after a change of the states by ``tol``, or after ``max_iter`` passes."""
+    """Stop when the states change by at most ``tol``, or after ``max_iter`` iterations."""
 
     tol: float = 1e-6
     relative: bool = False  # to the norm of the states
@@ -36,7 +36,7 @@ def picard(
     gamma: float,
     stopping: Stopping,
 ) -> Tensor:
-    """Iterate one equation, outside of autograd."""
+    """Solve one equation, without autograd."""
     z = torch.zeros_like(bias)
     for _ in range(stopping.max_iter):
         new = torch.addmm(bias, propagation.apply(z, scale), weight, alpha=gamma)
@@ -73,7 +73,7 @@ def equilibria(
     gamma: float,
     stopping: Stopping = AUTHORS,
 ) -> Tensor:
-    """Solve the equations of all scales, differentiably: ``(scales, num_nodes, channels)``."""
+    """Return the differentiable states of all scales, ``(scales, num_nodes, channels)``."""
     found = [
         _Textbook.apply(bias, weight[i], propagation, scale, gamma, stopping)  # type: ignore[no-untyped-call]
         for i, scale in enumerate(scales)

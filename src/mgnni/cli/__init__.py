@@ -1,7 +1,7 @@
-"""The command line ``mgnni``. Commands put the library's parts together and hold little logic.
+"""The command line ``mgnni``. Commands call the library and contain no algorithms.
 
-What starts with every command imports nothing slow, so that ``mgnni --help`` answers at once:
-torch, matplotlib and the like are imported by a command when it runs.
+The modules of this package import nothing slow, so that ``mgnni --help`` responds immediately:
+a command imports torch, matplotlib and others when it runs.
 """
 
 from mgnni.cli.app import main as main

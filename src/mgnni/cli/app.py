@@ -1,194 +1,143 @@
-"""From the arguments to a command, and from its end to an exit status."""
+"""From command-line arguments to a command, and from its result to an exit status."""
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import io
 import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
 
+from mgnni.cli.arguments import Command, UsageError, layout
 from mgnni.cli.bench import Bench
 from mgnni.cli.datasets import Datasets
-from mgnni.cli.errors import (
-    BAD_USAGE,
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    UsageError,
-    advice,
-    as_options,
-    one_line,
-    trouble,
-)
-from mgnni.cli.help import described
 from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
 from mgnni.cli.train import Train
-from mgnni.errors import ArgumentError, MgnniError
+from mgnni.errors import ArgumentError, MgnniError, closest
+from mgnni.version import __version__
 
 DESCRIPTION = """Implicit graph neural networks for PyTorch Geometric.
 
-Every command has a --help of its own; mgnni --version prints the version.
+Every command has its own --help; mgnni --version prints the version.
 
 Example: mgnni quickstart
 Example: mgnni train texas
 Example: mgnni predict runs/texas texas
 """
-
-
-class Command(Protocol):
-    """A command: a dataclass of its options, with a method that runs it."""
-
-    debug: bool
-
-    def run(self) -> None:
-        """Do the work, or raise."""
-
-
-COMMANDS: dict[str, type[Any]] = {
-    "quickstart": Quickstart,
-    "datasets": Datasets,
-    "models": Models,
-    "train": Train,
-    "predict": Predict,
-    "bench": Bench,
+COMMANDS: dict[str, type[Command]] = {
+    one.__name__.lower(): one for one in (Quickstart, Datasets, Models, Train, Predict, Bench)
 }
+DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+HELP = ("-h", "--help")
+# What `pip install 'mgnni[cli]'` adds.
+EXTRA = ("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric")
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0 done, 1 failed, 2 bad usage.
+    """Run the command line and return its exit status: 0 success, 1 failure, 2 wrong usage.
 
     Args:
-        args: what stands after ``mgnni``; taken from the command line by default.
+        args (Sequence[str], optional): The arguments after ``mgnni``. (default: those of the
+            process)
     """
     args = list(sys.argv[1:] if args is None else args)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal without ± or γ still gets its table
+        if isinstance(stream, io.TextIOWrapper):  # the terminal may lack characters such as ±
             stream.reconfigure(errors="replace")
-    if args == ["--version"]:
-        _print_version()
-        return DONE
     name = " ".join(["mgnni", *(args[:1] if args and args[0] in COMMANDS else [])])
-    debug = "--debug" in args
+    options: Mapping[str, str] = {}
     try:
-        command = parse(args)
-        command.run()
+        if not args or args[0] not in COMMANDS:
+            return _overview(args)
+        command, rest = COMMANDS[args[0]], args[1:]
+        parser = command.parser(rest)
+        options = {**parser.option_names(), **command.renamed}
+        if set(HELP) & set(rest):
+            parser.print_help()
+        else:
+            command.create(parser.parse(rest)).run()
         sys.stdout.flush()
-    except SystemExit as stop:  # --help, or arguments that tyro has complained about
-        status = stop.code if isinstance(stop.code, int) else DONE
-        return status if args else BAD_USAGE  # without arguments it shows the help
-    except KeyboardInterrupt as stop:
-        sys.stderr.write(f"{name}: interrupted{f'; {stop}' if str(stop) else ''}\n")
+        return DONE
+    except KeyboardInterrupt as error:
+        sys.stderr.write(f"{name}: interrupted{f'; {error}' if str(error) else ''}\n")
         return INTERRUPTED
-    except ArgumentError as error:
-        speak = getattr(COMMANDS.get(args[0]), "spoken", None)
-        spoken = {} if speak is None else speak(args[1:])
-        return _fail(name, as_options(one_line(error), spoken), BAD_USAGE, debug)
-    except UsageError as error:
-        return _fail(name, one_line(error), BAD_USAGE, debug)
-    except MgnniError as error:  # data that cannot be used, a training that diverged
-        return _fail(name, one_line(error), FAILED, debug)
-    except ImportError as error:
-        return _fail(name, advice(error) or one_line(error), FAILED, debug)
-    except BrokenPipeError:  # who reads it, head say, has seen enough
+    except BrokenPipeError:  # the reader, for example `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except OSError as error:
-        return _fail(name, trouble(error), FAILED, debug)
-    except Exception as error:  # a user's one line; --debug has the rest
-        hint = "" if debug else " (--debug shows where)"
-        return _fail(name, one_line(error) + hint, FAILED, debug)
-    return DONE
+    except Exception as error:
+        if "--debug" in args:
+            traceback.print_exception(error)
+        status, message = _failure(error, options)
+        if status == FAILED and not isinstance(error, (MgnniError, ImportError, OSError)):
+            message += "" if "--debug" in args else " (--debug shows where)"
+        sys.stderr.write(f"{name}: error: {message}\n")
+        return status
 
 
-def parse(args: list[str]) -> Command:
-    """Return the command with its options; leave by ``SystemExit`` for help and bad usage."""
-    import tyro
-
-    heard = io.StringIO()
-    known = bool(args) and args[0] in COMMANDS
-    helped = not args or bool({"-h", "--help"} & set(args))
-    try:
-        with contextlib.redirect_stderr(heard):
-            if known:
-                chosen = COMMANDS[args[0]]
-                if hasattr(chosen, "variant"):  # whose options depend on what is said
-                    chosen = chosen.variant(args[1:])
-                # Where defaults depend on the data, a switch must not turn round with them.
-                varied = hasattr(chosen, "default")
-                command: Command = tyro.cli(
-                    chosen,
-                    default=chosen.default(args[1:]) if varied else None,
-                    prog=f"mgnni {args[0]}",
-                    description=described(chosen.__doc__),
-                    # Alone, as tyro does not show what has been given before it.
-                    args=["--help"] if helped else args[1:],
-                    config=() if varied else (tyro.conf.FlagCreatePairsOff,),
-                )
-            else:
-                command = _all_commands().cli(
-                    prog="mgnni",
-                    description=described(DESCRIPTION),
-                    args=["--help"] if helped else args,
-                )
-    except SystemExit as stop:
-        if stop.code in (None, DONE):
-            raise
-        prog = f"mgnni {args[0]}" if known else "mgnni"
-        sys.stderr.write(f"{prog}: error: {complaint(heard.getvalue())}; see {prog} --help\n")
-        raise SystemExit(BAD_USAGE) from None
-    return command
+def _failure(error: Exception, options: Mapping[str, str]) -> tuple[int, str]:
+    """Return the exit status and the message of an error."""
+    if isinstance(error, ArgumentError):
+        return BAD_USAGE, as_options(one_line(error), options)
+    if isinstance(error, OSError):
+        return FAILED, system_error(error)
+    missing = (error.name or "").split(".")[0] if isinstance(error, ImportError) else ""
+    if missing in EXTRA:
+        return FAILED, f"the command line needs {missing}; run: pip install 'mgnni[cli]'"
+    return BAD_USAGE if isinstance(error, UsageError) else FAILED, one_line(error)
 
 
-def _all_commands() -> Any:
-    """All commands with the first line of each, for ``mgnni --help``."""
-    import tyro
+def _overview(args: Sequence[str]) -> int:
+    """Handle a command line that does not start with a command."""
+    if args[:1] == ["--version"]:
+        sys.stdout.write(f"mgnni {__version__}\n")
+        return DONE
+    if args and args[0] not in HELP:
+        near = closest(args[0], COMMANDS)
+        hint = f"; did you mean {near}?" if near else ""
+        raise UsageError(f"COMMAND must be one of {', '.join(COMMANDS)} (got {args[0]!r}){hint}")
+    lines = [f"  {name:12}{(one.__doc__ or '').splitlines()[0]}" for name, one in COMMANDS.items()]
+    commands = "\n".join(["commands:", *lines])
+    sys.stdout.write(f"usage: mgnni COMMAND [options]\n\n{layout(DESCRIPTION)}\n\n{commands}\n")
+    return DONE if args else BAD_USAGE
 
-    app = tyro.extras.SubcommandApp()
-    for name, command in COMMANDS.items():
-        first = (command.__doc__ or "").strip().splitlines()[0]
-        app.command(name=name, help=first)(command)
-    return app
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error in one line, with the type of an unexpected one."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MgnniError):
+        return text
+    kind = type(error).__name__
+    return f"{kind}: {text}" if text else kind
 
 
-def complaint(box: str) -> str:
-    """Reduce tyro's framed message to its first sentence and its suggestion.
+def as_options(text: str, options: Mapping[str, str]) -> str:
+    """Replace argument names in a message of the library by option strings.
 
-    The frame is drawn with lines, or with blanks and dashes where those cannot be shown; then the
-    title is a part of its own.
+    Args:
+        text (str): The message; it starts with the quoted name of an argument and may contain
+            others as ``name='value'``.
+        options (Mapping[str, str]): The option string of each argument.
     """
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    parts: list[list[str]] = [[]]
-    for row in (line.strip("│ ") for line in plain.splitlines() if line[:1] not in "╭╰"):
-        if row and not row.strip("─-"):
-            parts.append([])
-        elif row:
-            parts[-1].append(row)
-    message, *rest = parts if plain.startswith("╭") else parts[1:] or parts
-    said = " ".join(message).rstrip(".")
-    said = re.sub(r"^Error parsing (--\S+): ", r"\1 ", said)
-    said = re.sub(r"^Missing from mgnni \w+: ([A-Z]+) .*", r"\1 is missing", said)
-    for first, *others in filter(None, rest):
-        if first.startswith("Perhaps you meant") and others:
-            said += f"; perhaps you meant {others[0].split()[0]}"
-        elif first.startswith("Available subcommands"):
-            said += f"; {first[0].lower()}{first[1:]}"
-    return said
+    text = re.sub(r"^'(\w+)'", lambda found: options.get(found[1], found[0]), text)
+
+    def replaced(found: re.Match[str]) -> str:
+        return f"{options[found[1]]} {found[3]}" if found[1] in options else found[0]
+
+    return re.sub(r"\b(\w+)=('?)([\w.-]+)\2", replaced, text)
 
 
-def _fail(name: str, message: str, status: int, debug: bool) -> int:
-    if debug:
-        traceback.print_exc()
-    sys.stderr.write(f"{name}: error: {message}\n")
-    return status
-
-
-def _print_version() -> None:
-    from mgnni import __version__
-
-    sys.stdout.write(f"mgnni {__version__}\n")
+def system_error(error: OSError) -> str:
+    """Return what the operating system refused, and what may help."""
+    reason = (error.strerror or str(error) or type(error).__name__).lower()
+    where = f"{error.filename}: " if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        remedy = "free some space and repeat the command with --resume, or use another disk"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        remedy = "choose another folder or change its permissions"
+    else:
+        remedy = "--debug shows where it happened"
+    return f"{where}{reason}; {remedy}"

@@ -1,71 +1,55 @@
-"""``mgnni datasets``: which tasks have a name, how large they are, and what to beware of."""
+"""``mgnni datasets``: the benchmarks by name."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-from mgnni.cli.errors import UsageError
+from mgnni.cli.arguments import Command
 from mgnni.data.catalog import ENTRIES, find_entry
 from mgnni.data.entry import Entry
 from mgnni.data.root import data_root
-from mgnni.errors import ArgumentError
-
-if TYPE_CHECKING:
-    Name = str
-else:
-    try:
-        from tyro.conf import Positional, arg
-
-        Name = Annotated[Positional[str], arg(metavar="[NAME]")]
-    except ImportError:  # `main` says so, when a command is called
-        Name = str
 
 
-@dataclass(frozen=True)
-class Datasets:
-    """List the datasets, or tell all about one.
+@dataclass(frozen=True, kw_only=True)
+class Datasets(Command):
+    """List the datasets, or describe one of them.
 
-    Without a name: every dataset with its size, and whether it is on this machine. With a name
-    also its licence, its source, its options and its known traps; and if it is on this machine,
-    the size it has when it is loaded beside the one it should have.
+    Without NAME: every dataset with its size, and whether it is on this machine. With NAME also
+    its licence, source, options and known problems; if it is on this machine, the size found in
+    its files is shown next to the expected one.
 
-    Datasets are looked for in, and downloaded to, the folder that the environment variable
-    MGNNI_DATA names; without it, mgnni in your cache.
+    Datasets are read from, and downloaded to, the folder in the environment variable MGNNI_DATA,
+    or else ~/.cache/mgnni.
 
     Example: mgnni datasets chameleon
     """
 
-    name: Name = ""
-    """Which one; all are listed if it is left out."""
-    json: bool = False
-    """Print everything as JSON, and nothing else, to standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    name: str = field(
+        default="", metadata={"metavar": "NAME", "positional": True, "unset": "list all"}
+    )
+    """Name of a dataset."""
 
     def run(self) -> None:
-        """Look, and show."""
+        """Find out and print."""
         root = data_root()
         if self.name:
-            try:
-                found = inspected(find_entry(self.name), root)
-            except ArgumentError as error:
-                raise UsageError(str(error)) from error
+            found = measured(find_entry(self.name), root)
         else:
-            found = {"folder": str(root), "datasets": [known(e, root) for e in ENTRIES.values()]}
+            found = {"folder": str(root), "datasets": [listed(e, root) for e in ENTRIES.values()]}
         if self.json:
             sys.stdout.write(dumps(found, indent=2, ensure_ascii=False) + "\n")
             return
-        from mgnni.cli.dataset_screen import show_all, show_one
+        from mgnni.cli.terminal import show_dataset, show_datasets
 
-        (show_one if self.name else show_all)(found)
+        (show_dataset if self.name else show_datasets)(found)
 
 
-def known(entry: Entry, root: Path) -> dict[str, Any]:
-    """What can be said without loading anything."""
+def listed(entry: Entry, root: Path) -> dict[str, Any]:
+    """Return what is known without loading anything."""
     return {
         "name": entry.name,
         "family": entry.family,
@@ -82,11 +66,11 @@ def known(entry: Entry, root: Path) -> dict[str, Any]:
     }
 
 
-def inspected(entry: Entry, root: Path) -> dict[str, Any]:
-    """What can be said about one dataset, after loading it if that needs no download."""
+def measured(entry: Entry, root: Path) -> dict[str, Any]:
+    """Return what is known about one dataset; it is loaded if that needs no download."""
     from mgnni.data.registry import counts, load_task, options_of
 
-    found = {**known(entry, root), "options": options_of(entry), "measured": None}
+    found = {**listed(entry, root), "options": options_of(entry), "measured": None}
     if found["on_disk"]:
         task = load_task(entry.name, root=root)
         parts = [[s.train.numel(), s.val.numel(), s.test.numel()] for s in task.splits]

@@ -1,66 +1,60 @@
-"""``mgnni models``: which models have a name, and what they compute."""
+"""``mgnni models``: the models by name."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from json import dumps
 from typing import Any
 
-from mgnni.cli.datasets import Name
+from mgnni.cli.arguments import Command
 from mgnni.models.catalog import MODELS, find_model
 from mgnni.models.entry import ModelEntry
 
 
-@dataclass(frozen=True)
-class Models:
-    """List the models, or tell all about one.
+@dataclass(frozen=True, kw_only=True)
+class Models(Command):
+    """List the models, or describe one of them.
 
-    Without a name: every model with its equation. With a name also its paper, where it differs
-    from the code of its authors, its options, and the values that are worth a search.
+    Without NAME: every model with its equation. With NAME also its paper, the differences from
+    the authors' code, its options, and the values worth a hyperparameter search.
 
-    All of them are trained by mgnni train DATA --model NAME, by the same loop and the same rules.
+    Train any of them with mgnni train DATA --model NAME.
 
     Example: mgnni models
     Example: mgnni models gcnii
     """
 
-    name: Name = ""
-    """Which one; all are listed if it is left out."""
-    json: bool = False
-    """Print everything as JSON, and nothing else, to standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    name: str = field(
+        default="", metadata={"metavar": "NAME", "positional": True, "unset": "list all"}
+    )
+    """Name of a model."""
 
     def run(self) -> None:
-        """Show."""
-        found = described(find_model(self.name)) if self.name else {"models": listed()}
+        """Print one model or all."""
+        if self.name:
+            found = described(find_model(self.name))
+        else:
+            found = {"models": [_plain(entry) for entry in MODELS.values()]}
         if self.json:
             sys.stdout.write(dumps(found, indent=2, ensure_ascii=False) + "\n")
             return
-        from mgnni.cli.model_screen import show_model, show_models
+        from mgnni.cli.terminal import show_model, show_models
 
-        if self.name:
-            show_model(found)
-        else:
-            show_models(found["models"])
+        (show_model if self.name else show_models)(found)
 
 
-def listed() -> list[dict[str, Any]]:
-    """What can be said without importing anything."""
-    return [{**asdict(entry), "tables": list(entry.tables)} for entry in MODELS.values()]
+def _plain(entry: ModelEntry) -> dict[str, Any]:
+    return {**asdict(entry), "tables": list(entry.tables)}
 
 
 def described(entry: ModelEntry) -> dict[str, Any]:
-    """All that is known of one model."""
+    """Return everything known about one model."""
     from mgnni.train.config import options_class
     from mgnni.train.presets import space_for
 
-    options = {one.name: one.default for one in fields(options_class(entry.name))}
-    space = {name: list(values) for name, values in space_for(entry.name).items()}
     return {
-        **asdict(entry),
-        "tables": list(entry.tables),
-        "options": options,
-        "search": space,
+        **_plain(entry),
+        "options": {one.name: one.default for one in fields(options_class(entry.name))},
+        "search": {name: list(values) for name, values in space_for(entry.name).items()},
     }

@@ -1,80 +1,63 @@
-"""``mgnni predict``: a trained model and a graph in, a table of predictions out."""
+"""``mgnni predict``: predictions of a trained model as a table."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from mgnni.cli.benchmarks import benchmark_options, check_exists
-from mgnni.cli.errors import UsageError
+from mgnni.cli.arguments import Command, UsageError
+from mgnni.cli.train import benchmark_options, check_data
 from mgnni.data.catalog import benchmark_named
 
 if TYPE_CHECKING:
-    Flag = bool
-    Model = Path
-    Graph = str
-    Output = Path
-    Number = int | None
-    Pairs = tuple[str, ...]
-else:
-    with contextlib.suppress(ImportError):  # `main` says so, when a command is called
-        from tyro.conf import Positional, arg
-
-        from mgnni.cli.options import Flag, option
-
-        Model = Annotated[Positional[Path], arg(metavar="MODEL")]
-        Graph = Annotated[Positional[str], arg(metavar="GRAPH")]
-        Output = option(Path, shown="FILE")
-        Number = option(int | None, unset="the one best on validation")
-        Pairs = option(tuple[str, ...], shown="NAME=VALUE ...", unset="those of the benchmark")
+    from mgnni.train.fitted import Fitted
 
 
-@dataclass(frozen=True)
-class Predict:
+@dataclass(frozen=True, kw_only=True)
+class Predict(Command):
     """Predict with a trained model.
 
-    MODEL is the folder of a training, or its model.pt. GRAPH is what mgnni train takes: files
-    are read as those of the training were, and labels are not needed. You get a table with one
-    row for each node, or graph, in the order of the file: id, prediction, the probability of each
-    class, and how much each scale counted.
+    MODEL is the output folder of mgnni train, or the model.pt in it. GRAPH is anything that mgnni
+    train accepts; files are read as in training, and labels are not needed. The result is a table
+    with one row per node or graph, in the order of the file: id, prediction, the probability of
+    each class, and the weight of each scale.
 
     Example: mgnni predict runs/topics new-graph/ --output topics.csv
     Example: mgnni predict runs/texas texas --run-number 3
     """
 
-    model: Model
-    """Folder of a training, or a model file."""
-    graph: Graph
-    """Benchmark, folder or file."""
-    output: Output = Path("predictions.csv")
-    """Table to write, .csv or .parquet."""
-    overwrite: Flag = False
-    """Replace a table of that name."""
-    run_number: Number = None
-    """Which run of the training predicts, from 0."""
-    option: Pairs = ()
-    """How a benchmark is made or read, as in its training."""
-    json: Flag = False
-    """Print a summary as JSON, and nothing else, to standard output."""
-    debug: Flag = False
-    """Show the traceback of an error."""
+    renamed: ClassVar[Mapping[str, str]] = {"run": "--run-number"}
 
-    @staticmethod
-    def spoken(args: Sequence[str]) -> Mapping[str, str]:
-        """Which option stands for an argument of the library."""
-        return {"run": "--run-number"}
+    model: Path = field(metadata={"metavar": "MODEL", "positional": True})
+    """Output folder of mgnni train, or a model.pt."""
+    graph: str = field(metadata={"metavar": "GRAPH", "positional": True})
+    """Benchmark, folder or file."""
+    output: Path = field(default=Path("predictions.csv"), metadata={"metavar": "FILE"})
+    """Table to write, .csv or .parquet."""
+    overwrite: bool = False
+    """Replace an existing table."""
+    run_number: int | None = field(
+        default=None, metadata={"unset": "the best on the validation set"}
+    )
+    """Run of the training that predicts, counted from 0."""
+    option: tuple[str, ...] = field(
+        default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
+    )
+    """Options of the benchmark, as in training."""
 
     def run(self) -> None:
-        """Read, predict, write."""
-        check_exists(self.graph)
+        """Read the graph, predict, write and print."""
+        check_data(self.graph)
         options = benchmark_options(self.option)
-        # Slow to import; and all of them, so that what is missing is missed before the work.
-        from mgnni.cli.predict_screen import show_predictions
+        self._check_model()
+        # Imported late because they are slow to import.
+        from mgnni.cli.terminal import show_predictions
         from mgnni.data.tables.predictions import check_target, write_predictions
         from mgnni.train.fitted import Fitted
+        from mgnni.train.report import to_json
 
         check_target(self.output, self.overwrite)
         fitted = Fitted.load(self.model)
@@ -91,10 +74,39 @@ class Predict:
             multilabel=fitted.multilabel,
             overwrite=self.overwrite,
         )
-        show_predictions(self._summary(fitted, found.chosen, notes), as_json=self.json)
+        run = fitted.runs[fitted.best if self.run_number is None else self.run_number]
+        summary = {
+            "command": "predict",
+            "model": str(self.model),
+            "graph": self.graph,
+            "output": str(self.output),
+            "rows": found.chosen.size(0),
+            "split": run.split,
+            "seed": run.seed,
+            "best_of": len(fitted.runs) if self.run_number is None else 1,
+            "predicted": dict(zip(fitted.classes, found.chosen.sum(0).tolist(), strict=True)),
+            "notes": list(notes),
+        }
+        if self.json:
+            sys.stdout.write(to_json(summary))
+        else:
+            show_predictions(summary)
 
-    def _graphs(self, fitted: Any, options: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
-        """Return graphs, the ids of their rows, and what to note."""
+    def _check_model(self) -> None:
+        """Refuse a model that is not there, and say if the arguments seem to be swapped."""
+        if (self.model / "model.pt" if self.model.is_dir() else self.model).exists():
+            return
+        problem = "has no model.pt" if self.model.is_dir() else "does not exist"
+        remedy = "train one with mgnni train"
+        if (Path(self.graph) / "model.pt").is_file() or Path(self.graph).name == "model.pt":
+            remedy = f"swap the arguments: mgnni predict {self.graph} {self.model}"
+        raise UsageError(
+            f"MODEL must be the output folder of a complete training, or a model.pt (got "
+            f"{str(self.model)!r}, which {problem}); {remedy}"
+        )
+
+    def _graphs(self, fitted: Fitted, options: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
+        """Return the graphs, the ids of their rows, and notes on how they were read."""
         name = benchmark_named(self.graph)
         if name is None or (fitted.schema is not None and Path(self.graph).exists()):
             if options:
@@ -104,8 +116,8 @@ class Predict:
             return file.graphs, file.ids, file.notes
         if fitted.schema is not None:
             raise UsageError(
-                f"{self.model} was trained on files, and reads others like them (got the benchmark "
-                f"{name}); give a folder or a file, ./{name} if it has that name"
+                f"{self.model} was trained on files and reads files of the same kind (got the "
+                f"benchmark {name}); give a folder or a file, ./{name} if it has that name"
             )
         from mgnni.data.registry import load_task
 
@@ -113,24 +125,9 @@ class Predict:
         self._check_level(fitted, task.level)
         return task.graphs, range(task.num_rows), ()
 
-    def _check_level(self, fitted: Any, level: str) -> None:
+    def _check_level(self, fitted: Fitted, level: str) -> None:
         if level != fitted.level:
             raise UsageError(
-                f"{self.model} predicts one class a {fitted.level} (got {self.graph}, which has "
-                f"one a {level}); give data like those it was trained on"
+                f"{self.model} predicts one class per {fitted.level} (got {self.graph}, with one "
+                f"per {level}); give data like its training data"
             )
-
-    def _summary(self, fitted: Any, chosen: Any, notes: tuple[str, ...]) -> dict[str, Any]:
-        run = fitted.runs[fitted.best if self.run_number is None else self.run_number]
-        return {
-            "command": "predict",
-            "model": str(self.model),
-            "graph": self.graph,
-            "output": str(self.output),
-            "rows": chosen.size(0),
-            "split": run.split,
-            "seed": run.seed,
-            "best_of": len(fitted.runs) if self.run_number is None else 1,
-            "predicted": dict(zip(fitted.classes, chosen.sum(0).tolist(), strict=True)),
-            "notes": list(notes),
-        }

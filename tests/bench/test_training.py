@@ -7,15 +7,12 @@ import torch
 from torch_geometric.utils import remove_self_loops
 
 from mgnni.bench.epoch import Field
-from mgnni.bench.explicit import appnp, gcn, gin
-from mgnni.bench.layer import solved_by
 from mgnni.bench.measure import distance, errors
 from mgnni.bench.problems import node_problem, ppi_problem, small_problem, trained_factor
-from mgnni.bench.row import CLAIM, MISSED, Errors
-from mgnni.bench.settings import Settings
-from mgnni.bench.study import Study
+from mgnni.bench.results import CLAIM, MISSED, Errors, Settings
+from mgnni.bench.rivals import appnp, gcn, gin, solved_by
 from mgnni.bench.textbook import equilibria
-from mgnni.bench.trainer import outcome
+from mgnni.bench.training import Study, outcome
 from mgnni.train.config import changed
 from mgnni.train.learner import row_losses
 from mgnni.train.presets import preset_for

@@ -1,4 +1,4 @@
-"""A folder for a training: made when needed, and gone if it was for nothing."""
+"""The folder of a training is created when needed, and removed after an early failure."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import pytest
 from filelock import FileLock
 
 from cli.tables import listing
-from mgnni.cli.files import folder_for
+from mgnni.cli.folders import training_folder
 
 LONG, NEVER = 1e9, 0.0
 
 
 def train(path: Path, worth: float, *, error: BaseException | None = None) -> None:
-    """Write what a training writes, and perhaps fail."""
-    with folder_for(path, worth), FileLock(path / ".lock"):
+    """Write the files of a training, and fail if told so."""
+    with training_folder(path, worth), FileLock(path / ".lock"):
         for name in ("config.json", "state.pt"):
             (path / name).write_text("written")
         if error is not None:
             raise error
 
 
-def test_a_training_that_ends_well_stays(tmp_path: Path) -> None:
+def test_a_complete_training_stays(tmp_path: Path) -> None:
     train(tmp_path / "a" / "b", LONG)
     assert set(listing(tmp_path)) == {"a", "a/b", "a/b/.lock", "a/b/config.json", "a/b/state.pt"}
 
@@ -34,16 +34,16 @@ def test_an_early_failure_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError(), OSError(), KeyboardInterrupt()])
-def test_a_late_failure_and_an_interrupt_leave_all(tmp_path: Path, error: BaseException) -> None:
+def test_a_late_failure_leaves_the_checkpoint(tmp_path: Path, error: BaseException) -> None:
     worth = LONG if isinstance(error, KeyboardInterrupt) else NEVER
     with pytest.raises(type(error)):
         train(tmp_path / "a", worth, error=error)
     assert (tmp_path / "a" / "state.pt").exists()
 
 
-def test_without_a_checkpoint_there_is_nothing_to_keep(tmp_path: Path) -> None:
+def test_a_failure_without_a_checkpoint_leaves_nothing(tmp_path: Path) -> None:
     def refuse() -> None:
-        with folder_for(tmp_path / "a", NEVER):
+        with training_folder(tmp_path / "a", NEVER):
             raise ValueError("other options")
 
     with pytest.raises(ValueError, match="other options"):
@@ -51,12 +51,12 @@ def test_without_a_checkpoint_there_is_nothing_to_keep(tmp_path: Path) -> None:
     assert listing(tmp_path) == {}
 
 
-def test_what_was_there_before_stays(tmp_path: Path) -> None:
+def test_files_of_the_user_stay(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("of another training")
     (tmp_path / "notes.txt").write_text("mine")
 
     def fail() -> None:
-        with folder_for(tmp_path, LONG), FileLock(tmp_path / ".lock"):
+        with training_folder(tmp_path, LONG), FileLock(tmp_path / ".lock"):
             (tmp_path / "state.pt").write_text("new")
             (tmp_path / "more notes.txt").write_text("mine too")
             raise RuntimeError
@@ -70,11 +70,11 @@ def test_what_was_there_before_stays(tmp_path: Path) -> None:
     }
 
 
-def test_a_training_that_another_process_began_meanwhile_stays(tmp_path: Path) -> None:
-    """Its files are as new as ours would be; its lock is what tells."""
+def test_a_training_of_another_process_stays(tmp_path: Path) -> None:
+    """Only its lock tells that the files are not ours."""
 
     def come_second() -> None:
-        with folder_for(tmp_path / "a", LONG):
+        with training_folder(tmp_path / "a", LONG):
             other = FileLock(tmp_path / "a" / ".lock", thread_local=False)
             other.acquire()
             held.append(other)

@@ -1,22 +1,17 @@
-"""What is known of the time left, by a clock that we set."""
+"""The estimate of the time left, with a fake clock."""
 
 from __future__ import annotations
 
 import io
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from mgnni.cli import train_progress
-from mgnni.cli.train_progress import Clock, follow_training, span
+from mgnni.cli import progress
+from mgnni.cli.progress import Clock, follow_training
+from mgnni.cli.terminal import span
 from mgnni.train.runs import Epoch, Run
-
-
-def plan(runs: int, epochs: int = 100, patience: int | None = 10) -> Any:
-    every = [Run(split, 0) for split in range(runs)]
-    return SimpleNamespace(runs=every, config=SimpleNamespace(epochs=epochs, patience=patience))
 
 
 def epoch(
@@ -42,7 +37,7 @@ def epoch(
 def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, as its only item."""
     now = [0.0]
-    monkeypatch.setattr(train_progress.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
     return now
 
 
@@ -58,35 +53,35 @@ def silent(*_: object) -> None:
 
 
 def test_one_run(seconds: list[float]) -> None:
-    clock = ticked(Clock(plan(1), silent), seconds, epoch(1), each=2.0)
+    clock = ticked(Clock(1, 10, silent), seconds, epoch(1), each=2.0)
     assert clock.state(epoch(1)) == "val 50.0 %", "one epoch says nothing of the time it took"
     ticked(clock, seconds, epoch(2, waited=4), each=2.0)
     # 98 epochs of 2 s at most; 6 of them if nothing improves any more.
     assert clock.state(epoch(2, waited=4)) == "val 50.0 %  12 s to 3 min left"
-    assert clock.where(epoch(2)) == "training"
+    assert clock.current(epoch(2)) == "training"
     assert clock.epochs == 2
 
 
 def test_many_runs_together_share_an_epoch(seconds: list[float]) -> None:
-    clock = Clock(plan(10, patience=None), silent)
+    clock = Clock(10, None, silent)
     ticked(clock, seconds, epoch(1, 10), epoch(2, 10), each=10.0)
-    assert clock.where(epoch(2, 10)) == "10 runs"
+    assert clock.current(epoch(2, 10)) == "10 runs"
     assert clock.state(epoch(2, 10)) == "val 50.0 %  16 min left"
     # Five have finished: an epoch of the rest takes half as long, 5 s, and 50 are left.
     assert clock.state(epoch(50, 5, finished=5)) == "val 50.0 %  4 min left"
 
 
 def test_runs_one_after_another_wait_for_their_turn(seconds: list[float]) -> None:
-    clock = Clock(plan(3, patience=None), silent)
+    clock = Clock(3, None, silent)
     ticked(clock, seconds, epoch(1), epoch(2), each=1.0)
-    assert clock.where(epoch(2, finished=1)) == "run 2 of 3"
+    assert clock.current(epoch(2, finished=1)) == "run 2 of 3"
     # 98 of this run, 100 of the next.
     assert clock.state(epoch(2, finished=1)) == "val 50.0 %  3 min left"
     assert clock.state(epoch(100, finished=2)) == "val 50.0 %  0 s left"
 
 
 def test_without_validation_there_is_no_early_end(seconds: list[float]) -> None:
-    clock = Clock(plan(1), silent)
+    clock = Clock(1, 10, silent)
     ticked(clock, seconds, epoch(1, val=None), epoch(2, val=None), each=1.0)
     assert clock.state(epoch(90, val=None)) == "10 s left"
 
@@ -102,7 +97,7 @@ def test_a_span_has_the_unit_that_suits_it(value: float, shown: str) -> None:
 def test_a_log_gets_a_line_now_and_then(
     seconds: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with follow_training(plan(3, patience=None)) as clock:
+    with follow_training(3, 100, None) as clock:
         ticked(clock, seconds, *(epoch(number) for number in range(1, 41)), each=1.0)
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -122,9 +117,8 @@ def test_a_terminal_gets_a_bar_on_one_line(
         assert options["stderr"]
         return Console(file=screen, force_terminal=True, width=width, color_system=None)
 
-    monkeypatch.setattr(train_progress, "Console", terminal)
-    long = plan(100, epochs=10000, patience=500)
-    with follow_training(long) as clock:
+    monkeypatch.setattr(progress, "Console", terminal)
+    with follow_training(100, 10000, 500) as clock:
         for number in range(1, 2000):
             seconds[0] += 3.0
             clock(epoch(number, finished=8, waited=3))

@@ -1,11 +1,11 @@
-"""How long a large graph takes to read from CSV, and how much memory.
+"""Measures time and memory of reading a large graph from CSV files.
 
-Makes nodes.csv (an id, 16 floats, a label, a split) and edges.csv in a temporary folder, and reads
-them in a process of its own, whose peak memory (with torch and pyarrow loaded) is that of the
-reading. Once with integer ids, once with text.
+Writes nodes.csv (an id, 16 floats, a label, a split) and edges.csv to a temporary folder, and reads
+them in a separate process, whose peak memory includes torch and pyarrow. Once with integer ids,
+once with text.
 
-    python benchmarks/tables.py                          a million nodes, ten million edges
-    python benchmarks/tables.py --nodes 1000 --edges 5000
+    python benchmarks/csv_reading.py                       a million nodes, ten million edges
+    python benchmarks/csv_reading.py --nodes 1000 --edges 5000
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def make(folder: Path, nodes: int, edges: int, text: bool) -> None:
 
 
 def main() -> None:
-    """Make, read, print."""
+    """Write, read and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=10_000_000)

@@ -1,4 +1,4 @@
-"""Folders for what a command writes."""
+"""Output folders of commands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from mgnni.cli.errors import UsageError
+from mgnni.cli.arguments import UsageError
 
 
 def writable_folder(path: Path) -> Path:
-    """Make the folder if need be, and be sure that a file can be written there."""
+    """Create the folder if necessary, and check that a file can be written to it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / f".write-test.{os.getpid()}.part"
@@ -28,12 +28,12 @@ def writable_folder(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def folder_for(path: Path, worth: float) -> Iterator[None]:
-    """Make a folder to train in; if that fails early, the disk is left as it was.
+def training_folder(path: Path, worth_keeping: float) -> Iterator[None]:
+    """Create the folder of a training, and remove it again if the training fails early.
 
     Args:
-        path: the folder.
-        worth: seconds of training after which its log and its checkpoint are worth keeping.
+        path (Path): The folder.
+        worth_keeping (float): Seconds of training after which a checkpoint is kept.
     """
     missing = [place for place in (path, *path.parents) if not place.exists()]
     before = set(path.iterdir()) if path.is_dir() else set()
@@ -41,21 +41,21 @@ def folder_for(path: Path, worth: float) -> Iterator[None]:
     try:
         writable_folder(path)
         yield
-    except Exception:  # whatever it was goes on its way; the disk is put in order first
-        early = time.monotonic() - start < worth
+    except Exception:
+        early = time.monotonic() - start < worth_keeping
         if early or not (path / "state.pt").exists():
             _undo(path, before, missing)
         raise
 
 
 def _undo(path: Path, before: set[Path], missing: list[Path]) -> None:
-    """Remove what was not there before, unless another process has come to work there."""
+    """Remove what was not there before, unless another process is training there."""
     from filelock import FileLock, Timeout
 
     from mgnni.train.folder import FILES
 
     lock = path / ".lock"
-    # What cannot be removed stays: the error that led here is the one to be told.
+    # The error that led here is the one to report, so errors of the cleanup are ignored.
     with contextlib.suppress(OSError, Timeout):
         if lock.exists():
             with FileLock(lock, timeout=0):
