@@ -34,7 +34,7 @@ from mgnni.cli.bench_output import BASELINE, FAINT, INK, OTHERS, OURS
 from mgnni.cli.terminal import small
 from mgnni.data.registry import MAKERS
 from mgnni.errors import ConvergenceError, MgnniError
-from mgnni.files import whole_file
+from mgnni.files import atomic_write
 from mgnni.models.catalog import MODELS
 from mgnni.train.config import changed
 from mgnni.train.fitted import Fitted
@@ -191,7 +191,7 @@ def save(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Store the rows, sorted by model and length."""
     path.parent.mkdir(parents=True, exist_ok=True)
     ordered = sorted(rows, key=_place)
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(to_json({"format": FORMAT, "command": "chains", "rows": ordered}).encode())
 
 
@@ -339,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{data} {length} {model}: {told}", flush=True)
     good = [row for row in rows.values() if "error" not in row]
     if good:
-        with whole_file(path.with_suffix(".png")) as file:
+        with atomic_write(path.with_suffix(".png")) as file:
             draw(good, file)
 
 

@@ -6,15 +6,11 @@ most of these are lopsided: directed, weighted, with isolated nodes and non-symm
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 import torch
 from torch import Tensor
 from torch_geometric.utils import to_undirected
 
 from mgnni import Propagation
-from mgnni.kernels.terms import add_term
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -127,7 +123,7 @@ def state_norm(operator: Propagation, x: Tensor) -> float:
 
 
 def admits(solver: str, operator: Propagation, w: Tensor) -> bool:
-    """Whether a solver takes this problem: four of them live on symmetry."""
+    """Whether a solver takes this problem: some need symmetry."""
     symmetric = torch.allclose(w, w.T, rtol=0, atol=1e-14 * w.abs().max().item())
     if solver == "series":
         return symmetric
@@ -136,25 +132,25 @@ def admits(solver: str, operator: Propagation, w: Tensor) -> bool:
     return True
 
 
-def widths_of_products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that every product with an operator, from now on, writes its width to."""
-    widths: list[int] = []
-    multiply_into = Propagation.multiply_into
+def directed_ring(num_nodes: int, **options: object) -> Propagation:
+    """A one-way ring without self-loops: ``P z`` is ``z.roll(1, 0)``, for any size."""
+    nodes = torch.arange(num_nodes)
+    edge_index = torch.stack([nodes, (nodes + 1) % num_nodes])
+    options = {"dtype": torch.float64, "self_loops": False, **options}
+    return Propagation.from_edge_index(edge_index, num_nodes, None, "row", **options)
 
-    def counted(
-        self: Propagation, out: Tensor, x: Tensor, factor: float = 1.0, beta: float = 0.0
-    ) -> Tensor:
-        widths.append(x.size(1))
-        assert out.is_contiguous()
-        assert x.is_contiguous()
-        return multiply_into(self, out, x, factor, beta)
 
-    def added(
-        *given: Any, **options: Any
-    ) -> Tensor:  # by a kernel, which takes columns as they are
-        widths.append(options["width"])
-        return add_term(*given, **options)
+def ring(num_nodes: int, **options: object) -> Propagation:
+    """An undirected ring with self-loops: ``P z`` is the mean of a node and its neighbors."""
+    nodes = torch.arange(num_nodes)
+    forth = torch.stack([nodes, (nodes + 1) % num_nodes])
+    options = {"dtype": torch.float64, **options}
+    return Propagation.from_edge_index(torch.cat([forth, forth.flip(0)], 1), num_nodes, **options)
 
-    monkeypatch.setattr(Propagation, "multiply_into", counted)
-    monkeypatch.setattr("mgnni.kernels.terms.add_term", added)
-    return widths
+
+def ring_spectrum(num_nodes: int, directed: bool) -> Tensor:
+    """Eigenvalues of a ring, in the order of the frequencies of ``torch.fft.fft``."""
+    angle = 2 * torch.pi * torch.arange(num_nodes, dtype=torch.float64) / num_nodes
+    if directed:
+        return torch.polar(torch.ones_like(angle), -angle)
+    return ((1 + 2 * torch.cos(angle)) / 3).to(torch.complex128)

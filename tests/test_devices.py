@@ -7,7 +7,7 @@ import torch
 from torch_geometric.utils import to_undirected
 
 from mgnni import MGNNI, Propagation, solve_equilibria
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from problems import lopsided_edges
 
 
@@ -28,10 +28,10 @@ def problem(directed: bool):
     return edge_index, edge_weight, weight, torch.randn(300, 16), torch.randn(2, 300, 16)
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 def test_solutions_and_gradients_agree(accelerator, solver, directed):
-    if directed and solver in SOLVERS and SOLVERS[solver].needs_symmetric_operator:
+    if directed and solver in METHODS and METHODS[solver].needs_symmetric_operator:
         pytest.skip(f"{solver} is for symmetric operators")
     edge_index, edge_weight, weight, bias, cotangent = problem(directed)
     found = []

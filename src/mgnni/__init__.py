@@ -11,8 +11,8 @@ from mgnni.version import __version__
 if TYPE_CHECKING:
     from mgnni.data.compare import compare as compare
     from mgnni.data.registry import load_task as load_task
-    from mgnni.data.tables.options import TableOptions as TableOptions
     from mgnni.data.tables.read import read_graphs as read_graphs
+    from mgnni.data.tables.schema import TableOptions as TableOptions
     from mgnni.data.task import Task as Task
     from mgnni.errors import ArgumentError as ArgumentError
     from mgnni.errors import ConvergenceError as ConvergenceError
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.graph.propagation import Propagation as Propagation
-    from mgnni.implicit.fixed_point import implicit_fixed_point as implicit_fixed_point
-    from mgnni.implicit.log import SolveLog as SolveLog
+    from mgnni.implicit.nonlinear import implicit_fixed_point as implicit_fixed_point
     from mgnni.implicit.solve import solve_equilibria as solve_equilibria
     from mgnni.implicit.solve import solve_equilibrium as solve_equilibrium
     from mgnni.layers.equilibrium import MultiscaleEquilibrium as MultiscaleEquilibrium
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from mgnni.models.mgnni import MGNNI as MGNNI
     from mgnni.models.mignn import MIGNN as MIGNN
     from mgnni.models.sse import SSE as SSE
+    from mgnni.solve.result import SolveLog as SolveLog
     from mgnni.solve.result import SolveResult as SolveResult
     from mgnni.solve.result import SolveStats as SolveStats
     from mgnni.solve.result import Status as Status
@@ -60,7 +60,7 @@ _HOMES = {
     "Fitted": "mgnni.train.fitted",
     "GIND": "mgnni.models.gind",
     "IGNN": "mgnni.models.ignn",
-    "implicit_fixed_point": "mgnni.implicit.fixed_point",
+    "implicit_fixed_point": "mgnni.implicit.nonlinear",
     "load_task": "mgnni.data.registry",
     "make_model": "mgnni.models.catalog",
     "MGNNI": "mgnni.models.mgnni",
@@ -74,12 +74,12 @@ _HOMES = {
     "ScaleAttention": "mgnni.layers.fusion",
     "solve_equilibria": "mgnni.implicit.solve",
     "solve_equilibrium": "mgnni.implicit.solve",
-    "SolveLog": "mgnni.implicit.log",
+    "SolveLog": "mgnni.solve.result",
     "SolveResult": "mgnni.solve.result",
     "SolveStats": "mgnni.solve.result",
     "SSE": "mgnni.models.sse",
     "Status": "mgnni.solve.result",
-    "TableOptions": "mgnni.data.tables.options",
+    "TableOptions": "mgnni.data.tables.schema",
     "Task": "mgnni.data.task",
 }
 __all__ = [*_HOMES, "__version__"]

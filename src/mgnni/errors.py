@@ -1,4 +1,4 @@
-"""Every error and warning the library raises on purpose, and how a wrong choice is worded."""
+"""Errors and warnings of the library."""
 
 from __future__ import annotations
 
@@ -7,35 +7,44 @@ from collections.abc import Iterable
 
 
 class MgnniError(Exception):
-    """Base of every error this library raises on purpose."""
+    """Base class of all errors raised by this library."""
 
 
 class ArgumentError(MgnniError, ValueError):
-    """An argument has a value, shape, dtype or device that cannot be used."""
+    """An argument has an invalid value, shape, dtype or device."""
 
 
 class DataError(MgnniError, ValueError):
-    """Data cannot be used as it is; the message names the file and row where there is one."""
+    """Invalid data; the message names the file and the row where there is one."""
 
 
 class NotContractiveError(MgnniError, ValueError):
-    """An equation that must contract has no proven Lipschitz constant below one."""
+    """The equation has no proven Lipschitz constant below one."""
 
 
 class ConvergenceError(MgnniError, RuntimeError):
-    """A solve stopped before its measured residual reached the tolerance."""
+    """A solver stopped before its residual reached the tolerance."""
 
 
 class DivergenceError(MgnniError, RuntimeError):
-    """A training left the numbers it can compute with."""
+    """Training diverged: non-finite loss or weights."""
 
 
 class ConvergenceWarning(UserWarning):
-    """A solve missed its tolerance and the caller chose ``on_failure="warn"``."""
+    """A solver missed its tolerance and ``on_failure="warn"`` is set."""
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of ``choices``; else raise, with the nearest choice."""
+    """Returns ``value`` if it is one of ``choices``.
+
+    Args:
+        name (str): Name of the argument, for the error message.
+        value (object): The value to check.
+        choices (iterable of str): All valid values.
+
+    Raises:
+        ArgumentError: ``value`` is not valid; the message suggests the closest choice.
+    """
     known = sorted(choices)
     if isinstance(value, str) and value in known:
         return value

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from typing import IO
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that takes its name only when it was written to the end, and is on the disk."""
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Opens a file for writing that appears under its name only when it is complete.
+
+    The data go to a temporary file in the same folder, which is flushed to the disk and then
+    renamed. If an error occurs, an existing file of this name is left as it was.
+
+    Args:
+        path (Path): The file to write.
+
+    Raises:
+        OSError: The file cannot be written; the error names ``path``, not the temporary file.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with draft.open("wb") as file:
@@ -19,5 +29,10 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
+    except OSError as error:
+        if error.filename is None or str(error.filename) == str(draft):
+            error.filename, error.filename2 = str(path), None
+        raise
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # on a read-only file system it would hide the cause
+            draft.unlink(missing_ok=True)

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from bench.cases import GAMMA, dense, equation
-from mgnni.bench import textbook
 from mgnni.bench.compete import RIVAL
 from mgnni.bench.equation import TARGET, Equation, ours
 from mgnni.bench.measure import distance, errors
 from mgnni.bench.results import ABSENT, MISSED, Errors, Settings
 from mgnni.bench.rivals import DEQ_SOLVERS, deq_equilibria, deq_installed
-from mgnni.bench.textbook import AUTHORS, Stopping, picard
 from mgnni.errors import MgnniError
+from mgnni.solve import textbook
+from mgnni.solve.textbook import AUTHORS, Stopping, picard
 
 
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])

@@ -15,7 +15,7 @@ from mgnni.bench.problems import (
     uniform_graph,
     web_graph,
 )
-from mgnni.layers.contraction import contraction
+from mgnni.implicit.contraction import contraction
 
 
 @pytest.mark.parametrize("largest", [0.9, 0.93, 0.99])

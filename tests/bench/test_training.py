@@ -11,8 +11,8 @@ from mgnni.bench.measure import distance, errors
 from mgnni.bench.problems import node_problem, ppi_problem, small_problem, trained_factor
 from mgnni.bench.results import CLAIM, MISSED, Errors, Settings
 from mgnni.bench.rivals import appnp, gcn, gin, solved_by
-from mgnni.bench.textbook import equilibria
 from mgnni.bench.training import Study, outcome
+from mgnni.solve.textbook import equilibria
 from mgnni.train.config import changed
 from mgnni.train.learner import row_losses
 from mgnni.train.presets import preset_for

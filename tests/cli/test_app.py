@@ -15,7 +15,7 @@ import pytest
 import mgnni
 from mgnni.cli.app import as_options, one_line, system_error
 from mgnni.errors import ConvergenceError, DataError
-from mgnni.files import whole_file
+from mgnni.files import atomic_write
 
 Call = Callable[..., Any]  # see conftest.py
 TINY = ["quickstart", "--length", "12", "--chains", "5", "--epochs", "1", "--runs", "1"]
@@ -164,11 +164,11 @@ def test_the_command_line_itself_imports_nothing_slow() -> None:
 
 def test_a_file_is_whole_or_what_it_was(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(b"old")
 
     def stop_half_way() -> None:
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             file.write(b"new, but")
             raise KeyboardInterrupt
 

@@ -16,14 +16,14 @@ from mgnni.cli.arguments import Parser, UsageError, layout, plain_text
 from mgnni.cli.train import CHOICES, Train
 from mgnni.data.metrics import METRICS
 from mgnni.data.rules import RULES
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.schema import TableOptions
 from mgnni.graph.build import FLOWS
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.implicit.linear import MEMORY
 from mgnni.layers.fusion import FUSIONS
 from mgnni.layers.heads import HEADS
 from mgnni.layers.inputs import INPUT_MAPS
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.device import DEVICES
 from mgnni.train.presets import PRESETS
@@ -57,7 +57,7 @@ def test_the_choices_shown_are_those_of_the_library() -> None:
         **{"schedule": SCHEDULES, "stopping": STOPPING, "precision": PRECISIONS},
         **{"input_map": INPUT_MAPS, "fusion": FUSIONS, "head": HEADS, "memory": MEMORY},
         **{"normalization": (*NORMALIZATIONS, "auto"), "flow": FLOWS},
-        "solver": (*SOLVERS, "auto"),
+        "solver": (*METHODS, "auto"),
     }
     assert {name: set(values) for name, values in CHOICES.items()} == {
         name: set(values) for name, values in known.items()

@@ -26,7 +26,7 @@ from mgnni.cli.progress import Clock
 from mgnni.cli.train import Train, benchmark_options, check_data
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.registry import load_task
-from mgnni.data.root import data_root
+from mgnni.data.storage import data_root
 from mgnni.data.task import stratified_labels
 from mgnni.train.config import Config, ModelConfig
 from mgnni.train.presets import preset_for

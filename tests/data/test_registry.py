@@ -9,8 +9,7 @@ from torch_geometric.utils import is_undirected
 
 from data.raw import EDGES, expect, write_geom_gcn
 from mgnni.data.catalog import ENTRIES
-from mgnni.data.chains import class_chains
-from mgnni.data.colors import color_chains
+from mgnni.data.chains import class_chains, color_chains
 from mgnni.data.entry import Counts
 from mgnni.data.registry import LOADERS, MAKERS, counts, load_task, options_of
 from mgnni.data.task import stratified_labels

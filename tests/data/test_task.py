@@ -164,7 +164,7 @@ def test_evaluate_measures_logits_that_carry_gradients():
     task = node_task()
     scores = torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], requires_grad=True)
     assert task.evaluate(scores, 0, "val")["accuracy"] == 0.5
-    with pytest.raises(ArgumentError, match=r"2 labelled rows of the val part \(got 8\)"):
+    with pytest.raises(ArgumentError, match=r"2 labelled rows of val \(got 8\)"):
         task.evaluate(torch.zeros(8, 3), 0, "val")
     with pytest.raises(ArgumentError, match="did you mean 'val'"):
         task.evaluate(scores, 0, "vall")
@@ -175,11 +175,11 @@ def test_a_metric_that_is_undefined_is_an_error_and_not_a_missing_key():
     split = split_of([0, 1], [2, 3], [4, 5])
     task = Task("two", [graph(6)], labels, [split], "ab", metric="roc_auc")
     assert task.evaluate(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), 0, "test")["roc_auc"] == 1.0
-    with pytest.raises(DataError, match="two, split 0: roc_auc is undefined on the train part"):
+    with pytest.raises(DataError, match="two, split 0: roc_auc is undefined on train"):
         task.evaluate(torch.zeros(2, 2), 0, "train")
     # Where it will be needed, that is said before a training and not after it.
     task.check_metric(0)
-    with pytest.raises(DataError, match="two, split 0: roc_auc is undefined on the val part"):
+    with pytest.raises(DataError, match="two, split 0: roc_auc is undefined on val"):
         task.with_splits([split_of([2, 3], [0, 1], [4, 5])]).check_metric(0)
     with pytest.raises(ArgumentError, match=r"roc_auc needs .* two classes \(got 3 classes\)"):
         node_task(metric="roc_auc")
@@ -219,9 +219,9 @@ def test_bad_data():
         node_task(LABELS[:7])
     with pytest.raises(ArgumentError, match="'level' must be one of"):
         node_task(level="edge")
-    with pytest.raises(DataError, match="path, split 1: parts must not overlap"):
+    with pytest.raises(DataError, match="path, split 1: train, val and test must not overlap"):
         node_task().with_splits([SPLITS[0], split_of([0], [0], [1])])
     with pytest.raises(DataError, match=r"three, split 0: .* from 0 to 2 .got 5"):
         inductive_task().with_splits([split_of([0], [5], [1])])  # units are graphs, not nodes
-    with pytest.raises(DataError, match="path, split 0: no row of the training part has a label"):
+    with pytest.raises(DataError, match="path, split 0: no row of the training set has a label"):
         node_task().with_splits([split_of([3, 6], [0], [1])])

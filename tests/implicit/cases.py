@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mgnni import Propagation
 from mgnni.implicit.linear import equilibria
-from mgnni.solve.solve import Options
+from mgnni.solve.result import Options
 from problems import dense_solution, generator, lopsided_edges, weight
 
 SCALES = (1, 2, 3)

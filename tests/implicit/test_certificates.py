@@ -16,7 +16,7 @@ from implicit.cases import (
 )
 from mgnni import ArgumentError, ConvergenceError, ConvergenceWarning, Status
 from mgnni.implicit.linear import equilibria
-from mgnni.solve.solve import Options
+from mgnni.solve.result import Options
 from problems import dense_solution, weight
 
 

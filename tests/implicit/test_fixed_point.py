@@ -15,7 +15,7 @@ from mgnni import (
     Status,
 )
 from mgnni.graph.normalize import NodeNorm
-from mgnni.implicit.fixed_point import implicit_fixed_point
+from mgnni.implicit.nonlinear import implicit_fixed_point
 from problems import dense_solution, generator, lopsided_edges, propagation, weight
 
 NODES, CHANNELS = 8, 3

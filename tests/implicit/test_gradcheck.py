@@ -16,7 +16,7 @@ from implicit.cases import (
     weights,
 )
 from mgnni import Propagation, solve_equilibrium
-from mgnni.layers.contraction import contraction
+from mgnni.implicit.contraction import contraction
 
 # Small, for every entry is perturbed on its own: directed, a self-loop, node 3 isolated.
 EDGES = torch.tensor([[0, 0, 1, 2, 2], [1, 2, 2, 0, 2]])

@@ -19,10 +19,9 @@ from implicit.cases import (
     weights,
 )
 from mgnni import Propagation
+from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
-from mgnni.implicit.log import SolveLog
-from mgnni.layers.contraction import contraction
-from mgnni.solve.solve import Options
+from mgnni.solve.result import Options, SolveLog
 from problems import chain, lopsided_edges
 
 

@@ -11,7 +11,7 @@ from torch_geometric.utils import to_undirected
 from implicit.cases import assert_all_close
 from mgnni import Propagation
 from mgnni.implicit.linear import equilibria
-from mgnni.solve.solve import Options
+from mgnni.solve.result import Options
 from problems import generator, weight
 
 NODES, CHANNELS = 3000, 8

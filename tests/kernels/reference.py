@@ -1,4 +1,4 @@
-"""What the kernels compute, in plain torch and float64, and how to have it in their place."""
+"""What the kernels compute, in plain torch and float64, and how to use that in their place."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from mgnni.kernels import launches, terms
 from mgnni.kernels.rows import Rows
 from mgnni.kernels.terms import Lines
 from mgnni.layers.dropout import keep_mask
-from mgnni.solve import planned, planned_wide, weights
-from mgnni.solve.chebyshev import expansion
+from mgnni.solve import device as device_module
+from mgnni.solve import device_rows, device_sweep, weights
 from mgnni.solve.equation import Equations
+from mgnni.solve.expansion import resolvent
+from mgnni.solve.result import Options
 
 
 def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -43,7 +45,7 @@ def table(
     for m, row in zip(scales.tolist(), gamma * values, strict=True):
         rate = row * bound**m
         if chebyshev:
-            front, rho = expansion(rate, m)
+            front, rho = resolvent(rate, m)
             size = rho.abs().clamp(max=1 - 1e-12)
             tail = (front.abs() / (1 - size)).sum(-1)
             degree = torch.log(tol / 2 / tail) / torch.log(size.amax(-1)) - 1
@@ -134,7 +136,7 @@ def certificates(
     num_graphs: int,
     weight: Tensor | None,
     largest: bool,
-    turned: Tensor | None,
+    to_frobenius: Tensor | None,
     steps: Tensor,
     factors: Tensor,
 ) -> Tensor:
@@ -157,7 +159,7 @@ def certificates(
             contraction = steps[i] * (values[i, 0] + 1e-8 * values.size(1))
             rounding = unit * (factors[i] * own[1] + 2 * (own[1] + own[2]))
             error = (own[0] + rounding) / (1 - contraction)
-            error = error if turned is None else error * turned[graph]
+            error = error if to_frobenius is None else error * to_frobenius[graph]
             found = plain[0], torch.maximum(plain[1], plain[2]), error, contraction, needed[i]
             numbers[:, i, graph] = torch.stack([number.double() for number in found])
     return numbers
@@ -170,44 +172,53 @@ def dropped(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
     return torch.where(torch.stack(masks), x / (1 - p), 0.0)
 
 
-def can_plan(equations: Equations) -> bool:
-    """As if the CPU had kernels."""
+def has_kernels(equations: Equations, options: Options) -> bool:
+    """As :func:`mgnni.solve.device.has_kernels`, if the CPU had kernels."""
+    tensor, operator = equations.weights.tensor, equations.operator
     return (
-        equations.bias.dtype is torch.float32
-        and equations.weights.normed
-        and equations.bias.numel() > 0
+        options.max_iter is None
+        and tensor.dtype is torch.float32
+        and equations.weights.gram
+        and operator.num_nodes * equations.channels > 0
         and equations.gamma * max(equations.step_bounds) < 0.999
-        and equations.operator.pattern.nnz > 0
+        and operator.pattern.nnz > 0
     )
 
 
 def use_kernels(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have planned solves on a device: by its kernels, or by these functions on the CPU."""
+    """Solves on the device with its kernels, and on the CPU with the functions above."""
     if device.type == "cuda":
         return
     for function in (table, sweep, certificates):
         monkeypatch.setattr(launches, function.__name__, function)
-    for module in (launches, weights):
-        monkeypatch.setattr(module, "widest", lambda device: 116)
-    monkeypatch.setattr(weights, "eigenpairs", eigenpairs)
+    monkeypatch.setattr(launches, "has_room", lambda rows, width, device: True)
     monkeypatch.setattr(csr, "processors", lambda device: 7)
-    for module in (planned, planned_wide):
-        monkeypatch.setattr(module, "can_plan", can_plan)
-        monkeypatch.setattr(module, "at_once", lambda equations: True)
+    monkeypatch.setattr(weights, "eigenpairs", eigenpairs)
+    set_widest(116, monkeypatch)
+    for module in (device_sweep, device_rows):
+        monkeypatch.setattr(module, "has_kernels", has_kernels)
+
+
+def set_widest(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets the number of channels up to which a kernel finds eigenpairs."""
+    for module in (launches, weights):
+        monkeypatch.setattr(module, "widest", lambda device: channels)
 
 
 def as_if_large(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have planned solves term by term, as those of large graphs are."""
+    """As :func:`use_kernels`, but term by term, as large graphs are solved.
+
+    Graphs too large for one launch have no dense solution to compare with.
+    """
     use_kernels(device, monkeypatch)
-    for module in (planned, planned_wide):
-        monkeypatch.setattr(module, "at_once", lambda equations: False)
+    monkeypatch.setattr(device_module, "LARGEST", 0)
     if device.type == "cpu":
         monkeypatch.setattr(Lines, "usable", True)
-        monkeypatch.setattr(Lines, "fit", lambda *_: False)  # products are torch's
+        monkeypatch.setattr(Lines, "fit", lambda *_: False)  # other products use torch
         monkeypatch.setattr(terms, "add_term", add_term)
 
 
 def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no planned solves, on any device."""
-    for module in (planned, planned_wide):
-        monkeypatch.setattr(module, "can_plan", lambda equations: False)
+    """Solves without kernels, on any device."""
+    for module in (device_sweep, device_rows):
+        monkeypatch.setattr(module, "has_kernels", lambda equations, options: False)

@@ -63,7 +63,7 @@ def test_eigenpairs_of_many_matrices_each_another(cuda):
 def test_eigenpairs_from_the_last_ones(cuda, h):
     needs_room(cuda, h)
     weight = weights("random", 2, h).to(cuda)
-    basis = launches.new_basis(weight)
+    basis = launches.basis_for(weight)
     for step in range(12):
         assert_eigenpairs(weight, *launches.eigenpairs(weight, basis))
         near = weight + (0.02 if step % 4 else 2.0) * weights("random", 2, h).to(cuda).roll(step)
@@ -78,7 +78,7 @@ def test_eigenpairs_from_the_last_ones(cuda, h):
 def test_the_same_matrix_has_the_same_eigenpairs_to_the_last_bit(cuda, h, kind):
     needs_room(cuda, h)
     weight = weights(kind, 2, h).to(cuda)
-    basis = launches.new_basis(weight)
+    basis = launches.basis_for(weight)
     first = launches.eigenpairs(weight, basis)
     for _ in range(3):
         again = launches.eigenpairs(weight, basis)
@@ -235,7 +235,7 @@ def test_certificates(cuda, nodes, h, graphs, norm, shared):
     parts = {
         "batch": batch,
         "weight": weight,
-        "turned": None if weight is None else torch.rand(num_graphs, generator=g).double(),
+        "to_frobenius": None if weight is None else torch.rand(num_graphs, generator=g).double(),
         "steps": torch.tensor([0.5, 0.7, 0.8]).double(),
         "factors": torch.tensor([9.0, 1e6, 4.0]).double(),
     }
@@ -264,7 +264,7 @@ def test_nothing_hides_what_is_not_finite(cuda, norm):
             num_graphs=1,
             weight=weight,
             largest=norm == "max",
-            turned=None,
+            to_frobenius=None,
             steps=torch.full((1,), 0.5, dtype=torch.float64, device=cuda),
             factors=torch.ones(1, dtype=torch.float64, device=cuda),
         )

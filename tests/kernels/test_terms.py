@@ -6,10 +6,9 @@ import torch
 from kernels.test_launches import sparse
 from mgnni.kernels import terms
 from mgnni.solve.equation import Equations
-from mgnni.solve.series import neumann
-from mgnni.solve.sweep import sweep
+from mgnni.solve.sweep import Series
 from mgnni.solve.weights import Weights
-from problems import generator, propagation
+from problems import dense_solution, generator, propagation
 
 SHAPES = {
     "one node": [1],
@@ -152,29 +151,23 @@ def test_columns_that_are_moved_read_nothing_that_nobody_wrote(cuda, columns, le
 
 
 @pytest.mark.parametrize("kind", ["sym", "out"])
-def test_sweeps_by_terms_are_those_of_plain_torch(cuda, kind, monkeypatch):
+def test_a_series_by_terms_is_that_of_plain_torch_and_of_a_dense_solve(cuda, kind, monkeypatch):
     n, h, scales = 40, 6, (1, 2)
     operator = propagation(kind, n, dtype=torch.float32).to(cuda)
     factor = torch.randn(2, h, h, generator=generator(3))
     gram = factor.mT @ factor
     weight = (gram / gram.norm(dim=(1, 2), keepdim=True)).to(cuda)
     bias = torch.randn(2, n, h, generator=generator(4)).to(cuda)
-    equations = Equations(operator, scales, 0.9, Weights(weight), bias)
-    polynomials = neumann(equations, 1e-6, 1000)[0]
-    counted, plain = [], terms.add_term
-
-    def counting(*given, **options):
-        counted.append(options["width"])
-        return plain(*given, **options)
-
-    monkeypatch.setattr(terms, "add_term", counting)
-    ours, steps = sweep(equations, polynomials)
-    assert len(counted) == max(steps)
-    assert counted == sorted(counted, reverse=True)
-    assert counted[-1] < counted[0]  # finished columns are left out
+    equations = Equations(operator, scales, 0.9, Weights(weight))
+    assert operator.pattern.lines.fit(operator.values, bias[0])
+    ours = Series(equations).propose(bias, 1e-6, 1000)
     monkeypatch.setattr(terms.Lines, "fit", lambda *_: False)
-    plain, _ = sweep(equations, polynomials)
-    torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-5)
+    plain = Series(equations).propose(bias, 1e-6, 1000)
+    torch.testing.assert_close(ours.z, plain.z, rtol=1e-5, atol=1e-5)
+    assert torch.equal(ours.iterations, plain.iterations)
+    for i, scale in enumerate(scales):
+        wanted = dense_solution(operator, weight[i], bias[i], scale, 0.9)
+        torch.testing.assert_close(ours.z[i].double(), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("columns", [1, 3, 4, 64])

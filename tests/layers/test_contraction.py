@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgnni.layers.contraction import KnownContraction, contraction
-from mgnni.solve.dense import LARGE
+from mgnni.implicit.contraction import KnownContraction, contraction
+from mgnni.solve.products import LARGE
 from problems import generator
 
 

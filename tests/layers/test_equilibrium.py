@@ -8,7 +8,7 @@ import torch
 
 from mgnni import ArgumentError, MultiscaleEquilibrium, Propagation, SolveLog, Status
 from mgnni.implicit import linear
-from mgnni.layers.contraction import contraction
+from mgnni.implicit.contraction import contraction
 from mgnni.solve import known as known_module
 from problems import dense_solution, generator, propagation
 

@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 
 from mgnni import Propagation, SolveResult, solve_equilibrium
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from problems import admits, chain, dense_solution, generator, weight
 
 ITERATIVE = ("picard", "anderson", "cg", "gmres")
 GAMMA, CHANNELS = 0.95, 3
-solvers = pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+solvers = pytest.mark.parametrize("solver", [*METHODS, "auto"])
 
 Graph = tuple[Tensor, Tensor]  # edge_index, bias
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.utils import to_undirected
 
 from mgnni import ConvergenceWarning, Propagation, SolveResult, solve_equilibrium
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from problems import admits, dense_solution, generator, state_norm, weight
 
 # A GPU spends its time on launches here, and proves nothing that the CPU does not.
@@ -86,7 +86,7 @@ class Problem:
         dtype = torch.float32 if self.single else torch.float64
         operator = operator.to(device).to(dtype)
         w, bias = w.to(device, dtype), bias.to(device, dtype)
-        names = [name for name in (*SOLVERS, "auto") if admits(name, operator, w)]
+        names = [name for name in (*METHODS, "auto") if admits(name, operator, w)]
         return operator, w, bias, names[self.solver % len(names)]
 
     def solve(self, device: torch.device) -> tuple[SolveResult, Tensor, Propagation]:
@@ -150,7 +150,7 @@ def problems(draw, batch: bool = False) -> Problem:
         scale=draw(st.integers(1, 8)),
         tol=draw(log_uniform(1e-6 if single else 1e-12, 1e-2)),
         single=single,
-        solver=draw(st.integers(0, len(SOLVERS))),
+        solver=draw(st.integers(0, len(METHODS))),
     )
 
 
@@ -191,7 +191,7 @@ def random_problem(seed: int) -> Problem:
         scale=pick(range(1, 9)),
         tol=10.0 ** between(-6 if single else -12, -2),
         single=single,
-        solver=pick(range(len(SOLVERS) + 1)),
+        solver=pick(range(len(METHODS) + 1)),
     )
 
 

@@ -14,7 +14,7 @@ from mgnni import (
     solve_equilibria,
 )
 from mgnni import solve_equilibrium as solve
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from problems import admits, chain, dense_solution, generator, lopsided_edges, propagation, weight
 
 SCALES = (1, 2, 3, 5, 8)
@@ -24,7 +24,7 @@ ITERATIVE = ("picard", "anderson", "cg", "gmres")
 NUM_NODES, CHANNELS = 8, 3
 EDGELESS = torch.zeros(2, 0, dtype=torch.long)
 
-solvers = pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+solvers = pytest.mark.parametrize("solver", [*METHODS, "auto"])
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 
 
@@ -106,7 +106,7 @@ def check_result(
     assert result.relative_error_bound == pytest.approx(
         result.error_bound / reference if reference else 0.0, rel=1e-6
     )
-    assert result.solver == solver if solver != "auto" else result.solver in SOLVERS
+    assert result.solver == solver if solver != "auto" else result.solver in METHODS
     assert (result.scale, result.norm) == (scale, operator.norm.kind)
     norm_w = torch.linalg.matrix_norm(w.double(), 2).item()
     proven = gamma * norm_w * operator.norm_bound**scale

@@ -18,12 +18,12 @@ from mgnni import (
     solve_equilibria,
     solve_equilibrium,
 )
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from problems import chain, dense_solution, generator, propagation, weight
 
 SEEDS = range(100)
 # Closed forms take no iterations; nor do wide weights, as long as they are narrow.
-LIMITED = [name for name in SOLVERS if name not in ("spectral", "wide")]
+LIMITED = [name for name in METHODS if name not in ("spectral", "wide", "dense")]
 
 
 def slow(seed: int, device: torch.device, dtype: torch.dtype = torch.float64):
@@ -83,7 +83,7 @@ def test_failure_raises_by_default_with_the_numbers(solver, device):
     assert result.failure() in said[0]
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_a_tolerance_below_rounding_is_reported_every_time(solver, device):
     """float32 states cannot meet 1e-9: their own rounding leaves a residual of some 1e-8."""
     for seed in SEEDS:
@@ -105,7 +105,7 @@ def test_a_tolerance_below_rounding_raises_by_default(device):
         solve_equilibrium(operator, w, bias, tol=1e-9)
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_a_false_bound_never_leads_to_a_quiet_wrong_answer(solver, device):
     """The caller vouches for a norm of 0.9 where it is above 2: the map really expands."""
     failures = 0
@@ -129,7 +129,7 @@ def test_a_false_bound_never_leads_to_a_quiet_wrong_answer(solver, device):
         assert failures == len(SEEDS), "these live on the contraction"
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_overflow_is_reported_every_time(solver, device):
     """The solution is some ten times as large as the bias, which is where float32 ends."""
     operator = Propagation.from_edge_index(chain(6).to(device), 6)
@@ -146,7 +146,7 @@ def test_overflow_is_reported_every_time(solver, device):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_a_bias_that_is_not_finite_is_named_every_time(solver, bad, device):
     for seed in range(34):
         for dtype in (torch.float64, torch.float32):
@@ -208,7 +208,7 @@ def test_one_scale_that_fails_is_named(device):
     torch.testing.assert_close(second.value, expected, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_an_expanding_map_is_refused_with_the_numbers(solver, device):
     operator, w, bias = slow(0, device)
     message = (

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from mgnni.solve.mixing import PATIENCE, Mixing
 
 from mgnni.solve import fixed_point
 from mgnni.solve.fixed_point import FixedPoint, StateNorm
-from mgnni.solve.mixing import PATIENCE, Mixing
 from problems import generator
 
 KINDS = ("frobenius", "max", "sum")

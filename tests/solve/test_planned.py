@@ -7,6 +7,8 @@ import math
 
 import pytest
 import torch
+from mgnni.solve.planned import _terms, certify, solve_planned
+from mgnni.solve.solve import Options, plan_for, solve
 from torch import Tensor
 
 from kernels.reference import no_kernels, use_kernels
@@ -19,9 +21,7 @@ from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.solve import planned
 from mgnni.solve.certify import measure
 from mgnni.solve.equation import Equations
-from mgnni.solve.planned import _terms, certify, solve_planned
 from mgnni.solve.result import Status
-from mgnni.solve.solve import Options, plan_for, solve
 from mgnni.solve.weights import Weights
 from problems import dense_solution, lopsided_edges, propagation, weight
 

@@ -7,16 +7,16 @@ import math
 
 import pytest
 import torch
+from mgnni.solve.planned import solve_planned, unseen
+from mgnni.solve.planned_large import by_degree
+from mgnni.solve.solve import Options, looks, plan_for, solve
 
 from kernels.reference import as_if_large, no_kernels, use_kernels
 from mgnni.implicit.linear import deferred
 from mgnni.kernels import launches, terms
 from mgnni.kernels.terms import Lines
 from mgnni.solve import planned, weights
-from mgnni.solve.planned import solve_planned, unseen
-from mgnni.solve.planned_large import by_degree
 from mgnni.solve.result import Status
-from mgnni.solve.solve import Options, looks, plan_for, solve
 from solve.test_planned import assert_solved, batched, equations, layer, operator, passed
 
 

@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from mgnni.solve.planned import solve_planned
+from mgnni.solve.planned_wide import expansion, solve_planned_wide
+from mgnni.solve.solve import Options, plan_for, solve
 
 from kernels.reference import no_kernels, use_kernels
 from mgnni import Propagation
@@ -9,10 +12,7 @@ from mgnni.implicit.linear import deferred
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.solve.certify import measure
 from mgnni.solve.equation import Equations
-from mgnni.solve.planned import solve_planned
-from mgnni.solve.planned_wide import expansion, solve_planned_wide
 from mgnni.solve.result import Status
-from mgnni.solve.solve import Options, plan_for, solve
 from mgnni.solve.weights import Weights
 from problems import propagation, weight
 

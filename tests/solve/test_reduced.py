@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+from mgnni.solve.reduced import propose
 
 from mgnni import Propagation, solve_equilibrium
 from mgnni.graph import core as module
 from mgnni.solve.certify import measure
 from mgnni.solve.equation import Equations
-from mgnni.solve.reduced import propose
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from mgnni.solve.weights import Weights
 from problems import admits, dense_solution, generator, lopsided_edges, weight
 
@@ -65,7 +65,7 @@ def test_the_hop_that_comes_along_is_that_of_the_states(kind, shared):
     stack = torch.stack([weight("random", 40, seed) for seed in range(3)])
     bias = torch.randn(1 if shared else 3, 14, 40, dtype=torch.float64).expand(3, -1, -1)
     equations = Equations(operator, (1, 2, 4), 0.8, Weights(stack), bias)
-    found = propose(SOLVERS["series"], equations, 1e-3, 1000)  # far from solved
+    found = propose(METHODS["series"], equations, 1e-3, 1000)  # far from solved
     torch.testing.assert_close(found.hop, equations.hop(found.z))
     taken, plain = measure(equations, *found[:1], *found[3:]), measure(equations, found.z)
     torch.testing.assert_close(taken.residual, plain.residual)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mgnni import Propagation, solve_equilibrium
-from mgnni.solve.solve import full_precision
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.plan import full_precision
+from mgnni.solve.prepare import METHODS
 from problems import chain, dense_solution, generator, propagation, weight
 
 
@@ -43,7 +43,7 @@ def test_a_correction_that_meets_the_tolerance_is_kept(device):
 def test_a_proposal_to_a_proven_tolerance_needs_no_second(solver, form, device, monkeypatch):
     """What is proven before the sweep is found after it; a correction would betray a mistake."""
     proposals = []
-    kind = type(SOLVERS[solver])
+    kind = type(METHODS[solver])
     propose = kind.propose
 
     def counted(self, equations, tol, max_iter):
@@ -61,7 +61,7 @@ def test_a_proposal_to_a_proven_tolerance_needs_no_second(solver, form, device, 
             assert len(proposals) == 1, (seed, scale)
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_a_looser_tolerance_takes_no_more_work(solver, device):
     operator = Propagation.from_edge_index(chain(30).to(device), 30, dtype=torch.float64)
     w = weight("rank-one", 2).to(device)
@@ -74,7 +74,7 @@ def test_a_looser_tolerance_takes_no_more_work(solver, device):
     assert solver in ("spectral", "wide") or counts[-1] > counts[0]  # closed forms have none
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_solving_twice_gives_the_same(solver, device):
     operator = propagation("sym").to(device)
     w = weight("random", 3).to(device)
@@ -85,7 +85,7 @@ def test_solving_twice_gives_the_same(solver, device):
     torch.testing.assert_close(first, second, rtol=1e-14, atol=1e-14)
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_a_solution_is_not_borrowed_memory(solver, device):
     """Later solves must not write into what was returned."""
     operator = propagation("sym").to(device)
@@ -142,7 +142,7 @@ def test_reduced_precision_does_not_reach_the_solve(device):
     assert (small.value.double() - expected).norm().item() <= small.error_bound
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_inference_leaves_nothing_that_training_trips_over(solver, device):
     """Matrices, memory and eigenpairs made under inference_mode are used again for gradients."""
     operator = propagation("sym", 9, seed=7).to(device).to(torch.float32)

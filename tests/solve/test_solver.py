@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgnni import solve_equilibrium
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import METHODS
 from problems import dense_solution, propagation, weight
 
 
@@ -61,5 +61,5 @@ def test_the_default_budget_is_enough(normalization, solver, device):
 
 
 def test_every_solver_is_documented():
-    for name in SOLVERS:
+    for name in METHODS:
         assert f'``"{name}"``' in solve_equilibrium.__doc__

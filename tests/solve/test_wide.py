@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from solve.test_outliers import trained, with_spectrum
 from torch_geometric.utils import to_undirected
 
 from mgnni import ConvergenceError, Propagation, Status, solve_equilibria, solve_equilibrium
 from problems import chain, generator, lopsided_edges, propagation
-from solve.test_outliers import trained, with_spectrum
 
 CHANNELS = 150
 SPECTRA = {

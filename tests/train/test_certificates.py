@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-
-from mgnni.implicit.log import SolveLog
 from mgnni.solve.planned import Pending
-from mgnni.solve.result import SolveStats, Status
+
+from mgnni.solve.result import SolveLog, SolveStats, Status
 from mgnni.train.certificates import Certificate, Certificates
 from problems import generator
 

@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.datasets import KarateClub
 
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.schema import TableOptions
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
 from mgnni.train.source import find_source

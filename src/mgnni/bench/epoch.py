@@ -11,17 +11,18 @@ from typing import Any
 
 import torch
 
-from mgnni.bench import rivals, textbook
+from mgnni.bench import rivals
 from mgnni.bench.compete import RIVAL, Entrant, absent, as_authors, fastest, reached, settle
 from mgnni.bench.equation import Equation
 from mgnni.bench.measure import errors
 from mgnni.bench.problems import node_problem, ppi_problem, small_problem, trained_factor
 from mgnni.bench.results import CLAIM, Errors, Row, Settings
 from mgnni.bench.rivals import Solve, solved_by
-from mgnni.bench.textbook import Stopping
 from mgnni.bench.training import Study, Trainer, outcome
 from mgnni.data.task import Task
 from mgnni.graph.propagation import Propagation
+from mgnni.solve import textbook
+from mgnni.solve.textbook import Stopping
 from mgnni.train.config import Config, changed
 from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.presets import preset_for

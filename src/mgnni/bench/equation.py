@@ -10,19 +10,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.bench import textbook
 from mgnni.bench.compete import RIVAL, Entrant, absent, as_authors, fastest, no_larger, reached
 from mgnni.bench.measure import errors, replayed
 from mgnni.bench.problems import trained_factor
 from mgnni.bench.results import Errors, Settings
 from mgnni.bench.rivals import DEQ_SOLVERS, Solve, deq_equilibria, deq_installed
-from mgnni.bench.textbook import Stopping
 from mgnni.graph.propagation import Propagation
+from mgnni.implicit.cache import Cache
+from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
-from mgnni.layers.contraction import contraction
+from mgnni.solve import textbook
+from mgnni.solve.device_sweep import DeviceSweep
 from mgnni.solve.equation import Equations
-from mgnni.solve.known import Known, KnownBases
-from mgnni.solve.solve import Options, looks, plan_for
+from mgnni.solve.result import Options
+from mgnni.solve.textbook import Stopping
 from mgnni.solve.weights import Weights
 
 TARGET = Errors(1e-6, 1e-5)
@@ -41,11 +42,11 @@ def ours(
     solver: str = "auto",
     tol: float = 1e-6,
     memory: str = "fast",
-    known: Any = None,
+    cache: Cache | None = None,
 ) -> Tensor:
     """Solve as the layer of the library does, which guarantees that its weights are normalised.
 
-    ``known`` is what the layer has cached in the previous step, see :class:`TrainedLayer`.
+    ``cache`` is what the layer keeps from the previous step, see :class:`TrainedLayer`.
     """
     z, _ = equilibria(
         propagation,
@@ -55,8 +56,8 @@ def ours(
         gamma,
         options=Options(solver, tol),
         memory=memory,
-        known=known,
-        normed=True,
+        cache=cache,
+        gram=True,
     )
     return z
 
@@ -72,28 +73,23 @@ class TrainedLayer:
     """
 
     def __init__(self, equation: Equation) -> None:
-        self.weight, self.cache = equation.weight, KnownBases()
-        bias = equation.bias.expand(len(equation.scales), *equation.bias.shape)
-        equations = Equations(
-            equation.propagation,
-            equation.scales,
-            equation.gamma,
-            Weights(self.weight, normed=True),
-            bias,
-        )
-        # Whether a solve transfers numbers to the host, and so cannot be a CUDA graph.
-        self.synchronises = looks(plan_for(equations, "auto"), equations)
-        self.previous: Tensor | None = None
-        if not self.synchronises:
-            bases = self.cache.of(self.weight)
-            Weights(equation.previous_weight(), True, bases).planned_pairs  # noqa: B018
-            self.previous = bases.clone()
+        self.cache = Cache()
+        weights = Weights(equation.previous_weight(), gram=True)
+        equations = Equations(equation.propagation, equation.scales, equation.gamma, weights)
+        plan = self.cache.prepare(equations, Options())
+        self.synchronises = plan.synchronises
+        self.basis = self.previous = torch.empty(0)
+        if isinstance(plan, DeviceSweep) and not plan.synchronises:
+            plan.expansion.eigenpairs  # noqa: B018 (writes the eigenvectors into the basis)
+            self.basis = plan.expansion.basis
+            self.previous = self.basis.clone()
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
-        """Solve, as a :class:`~mgnni.bench.rivals.Solve`."""
-        if self.previous is not None:
-            self.cache.of(self.weight).copy_(self.previous)
-        return ours(*inputs, known=Known(bases=self.cache), **options)
+        """Solves, as a :class:`~mgnni.bench.rivals.Solve`."""
+        if self.synchronises:
+            return ours(*inputs, **options)
+        self.basis.copy_(self.previous)
+        return ours(*inputs, cache=self.cache, **options)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ from torch_geometric.utils import to_undirected
 
 from mgnni.data.catalog import find_entry
 from mgnni.data.registry import load_task
-from mgnni.data.root import data_root
 from mgnni.data.split import Split
+from mgnni.data.storage import data_root
 from mgnni.data.task import Task
 
 # nodes, edges, features, classes

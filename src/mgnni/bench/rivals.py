@@ -19,9 +19,9 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 from mgnni.errors import MgnniError
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
-from mgnni.layers.contraction import contraction
+from mgnni.implicit.contraction import contraction
 from mgnni.models.mgnni import MGNNI
+from mgnni.solve.result import SolveLog
 
 # Solvers of TorchDEQ and their maximum number of iterations. Broyden's method allocates two
 # tensors of the size of the states per iteration in advance.

@@ -13,7 +13,7 @@ from mgnni.data.task import Task
 from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
 from mgnni.models.mgnni import MGNNI
-from mgnni.solve.solve import Options
+from mgnni.solve.result import Options
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric
 from mgnni.train.ensemble import build_model

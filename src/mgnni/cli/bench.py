@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.folders import writable_folder
 from mgnni.errors import MgnniError, closest
-from mgnni.files import whole_file
+from mgnni.files import atomic_write
 
 if TYPE_CHECKING:
     from mgnni.bench.results import Row
@@ -129,12 +129,12 @@ def _save(folder: Path, table: dict[str, Any], text: str) -> list[Path]:
 
     kind = "cpu" if table["device"].startswith("cpu") else "cuda"
     path = folder / f"{table['table']}-{kind}.json"
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
     if table["table"] not in FIGURES or not _can_draw():
         return [path]
     picture = path.with_suffix(".png")
-    with whole_file(picture) as file:
+    with atomic_write(picture) as file:
         FIGURES[table["table"]](table, file)
     return [path, picture]
 

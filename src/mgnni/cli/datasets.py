@@ -11,7 +11,7 @@ from typing import Any
 from mgnni.cli.arguments import Command
 from mgnni.data.catalog import ENTRIES, find_entry
 from mgnni.data.entry import Entry
-from mgnni.data.root import data_root
+from mgnni.data.storage import data_root
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.folders import writable_folder
-from mgnni.files import whole_file
+from mgnni.files import atomic_write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +76,7 @@ class Quickstart(Command):
         # Imported late because they are slow to import.
         from mgnni.cli.bench_output import new_figure
         from mgnni.cli.terminal import console_for
-        from mgnni.data.colors import color_chains
+        from mgnni.data.chains import color_chains
         from mgnni.train.report import to_json, versions
 
         new_figure(1, 1)  # a missing matplotlib is reported before the training
@@ -103,9 +103,9 @@ class Quickstart(Command):
             "versions": versions(),
             "files": {name: str(path) for name, path in files.items()},
         }
-        with whole_file(files["picture"]) as file:
+        with atomic_write(files["picture"]) as file:
             draw(report, file)
-        with whole_file(files["report"]) as file:
+        with atomic_write(files["report"]) as file:
             file.write(to_json(report).encode())
         if self.json:
             sys.stdout.write(to_json(report))

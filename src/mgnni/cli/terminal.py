@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mgnni.data.root import VARIABLE
+from mgnni.data.storage import VARIABLE
 
 MAX_CLASSES = 20  # shown after a prediction
 # Columns left out on a narrow terminal, the least important first.

@@ -14,8 +14,8 @@ from mgnni.cli.arguments import Command, Parser, UsageError, one_of
 from mgnni.cli.folders import training_folder
 from mgnni.data.catalog import ENTRIES, benchmark_named
 from mgnni.data.rules import DEFAULT_RULE, RULES
-from mgnni.data.tables import options as tables
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables import schema as tables
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import closest
 from mgnni.models.catalog import MGNNI, MODELS, find_model
 from mgnni.train.config import (
@@ -42,7 +42,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "head": ("linear", "residual", "graph"),
     "normalization": ("auto", "sym", "dir", "out", "row", "none"),
     "flow": ("source_to_target", "target_to_source"),
-    "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide".split()),
+    "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide dense".split()),
     "memory": ("fast", "low"),
 }
 MAP_SOLVERS = ("anderson", "picard")  # of models whose equation is not linear

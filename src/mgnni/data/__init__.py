@@ -1,1 +1,1 @@
-"""Datasets: graphs with features, labels and splits; they know no model."""
+"""Datasets: graphs with features, labels and splits, and how models are evaluated on them."""

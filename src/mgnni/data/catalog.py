@@ -1,82 +1,101 @@
-"""Every dataset that has a name here, with its published numbers and its traps."""
+"""All datasets with a name, their published sizes and known problems."""
 
 from __future__ import annotations
 
-from mgnni.data.entry import Counts, Entry
-from mgnni.data.families import (
+from mgnni.data.entry import (
     GIN,
     NOT_STATED,
-    actor,
+    Counts,
+    Entry,
+    geom_gcn,
     heterophilous,
     planetoid,
     ppi,
     synthetic,
     tu,
-    webkb,
     webkb_fixed,
-    wikipedia,
     wikipedia_filtered,
 )
 from mgnni.errors import check_choice
 
-FEW = "{} a split: one is worth {} points, so compare models by paired tests."
+FEW = "{} per split: one is worth {} points, so compare models by paired tests."
 TWINS = (
-    "Full of duplicates: {} % of the test nodes have a training node with the same links. Prefer "
+    "Many duplicates: {} % of the test nodes have a training node with the same links. Prefer "
     "{}-filtered."
 )
 FEWER_TWINS = (
-    "By links alone, {} % of the test nodes still have a twin in training. Parts differ in size "
-    "from split to split."
+    "By links alone, {} % of the test nodes still have a duplicate in training. The sizes of "
+    "training, validation and test set differ between splits."
 )
 KINDS = (
-    "The public split trains on 20 nodes a class, Geom-GCN's ten (split='geom-gcn') on about half "
-    "of all: the two are not comparable."
+    "The public split trains on 20 nodes per class, Geom-GCN's ten splits (split='geom-gcn') on "
+    "about half of all nodes: the two are not comparable."
 )
-IMBALANCED = "Classes are far from balanced: ROC-AUC is the metric, accuracy says little."
+IMBALANCED = "The classes are imbalanced: the metric is ROC-AUC; accuracy says little."
 FOLD_MAX = (
-    "The numbers of IGNN and MGNNI in print are each fold's best epoch on its test graphs; under "
-    "other rules they are lower."
+    "Published numbers of IGNN and MGNNI are each fold's best epoch on its test graphs; other "
+    "rules give lower numbers."
 )
 DEGREE = (
-    "No node labels: the feature is the degree in one column, as the authors of MGNNI feed it. GIN "
-    "feeds it one-hot (degree='onehot'); the two are not comparable."
+    "No node labels: the feature is the degree in one column, as in the code of MGNNI. GIN uses "
+    "one-hot degrees (degree='onehot'); the two are not comparable."
 )
 SAME_CHAINS = (
-    "Every chain has nodes in training; split='chains' tests on chains never seen. "
-    "split='shuffle' is the authors' shuffle of all nodes, whatever their class."
+    "Every chain has nodes in training; split='chains' tests on unseen chains. split='shuffle' is "
+    "the authors' shuffle of all nodes regardless of their class."
 )
 
 _ALL = (
-    webkb(
+    geom_gcn(
         "cornell",
-        183,
-        298,
-        "Geom-GCN's file gives Cornell the features and labels of Texas, which have nothing to do "
-        "with its edges; numbers in print are on it. cornell-fixed is the corrected graph.",
+        "webkb",
+        Counts(1, 183, 298, 1703, 5, 10),
+        "Geom-GCN's file gives Cornell the features and labels of Texas, which are unrelated to "
+        "its edges; published numbers use it. cornell-fixed is the corrected graph.",
         FEW.format("37 test nodes", 2.7),
     ),
-    webkb(
+    geom_gcn(
         "texas",
-        183,
-        325,
+        "webkb",
+        Counts(1, 183, 325, 1703, 5, 10),
         "Geom-GCN's Cornell has the same features and labels: the two are not independent. One "
         "class has a single node.",
         FEW.format("37 test nodes", 2.7),
     ),
-    webkb("wisconsin", 251, 515, FEW.format("51 test nodes", 2.0)),
+    geom_gcn(
+        "wisconsin",
+        "webkb",
+        Counts(1, 251, 515, 1703, 5, 10),
+        FEW.format("51 test nodes", 2.0),
+    ),
     webkb_fixed(
         "cornell",
-        183,
-        554,
-        "Stored undirected: the directions of the links are lost. Numbers in print on Cornell are "
-        "mostly on Geom-GCN's, and not comparable.",
+        Counts(1, 183, 554, 1703, 5, 10),
+        "Stored undirected: the directions of the links are lost. Most published numbers on "
+        "Cornell use Geom-GCN's graph and are not comparable.",
         FEW.format("37 test nodes", 2.7),
     ),
-    wikipedia("chameleon", 2277, 36101, 2325, TWINS.format(67, "chameleon")),
-    wikipedia("squirrel", 5201, 217073, 2089, TWINS.format(62, "squirrel")),
-    wikipedia_filtered("chameleon", 890, 13584, 2325, FEWER_TWINS.format(8)),
-    wikipedia_filtered("squirrel", 2223, 65718, 2089, FEWER_TWINS.format(2)),
-    actor(7600, 30019, 932, "Called film in the files, and in some papers."),
+    geom_gcn(
+        "chameleon",
+        "wikipedia",
+        Counts(1, 2277, 36101, 2325, 5, 10),
+        TWINS.format(67, "chameleon"),
+    ),
+    geom_gcn(
+        "squirrel",
+        "wikipedia",
+        Counts(1, 5201, 217073, 2089, 5, 10),
+        TWINS.format(62, "squirrel"),
+    ),
+    wikipedia_filtered("chameleon", Counts(1, 890, 13584, 2325, 5, 10), FEWER_TWINS.format(8)),
+    wikipedia_filtered("squirrel", Counts(1, 2223, 65718, 2089, 5, 10), FEWER_TWINS.format(2)),
+    geom_gcn(
+        "actor",
+        "actor",
+        Counts(1, 7600, 30019, 932, 5, 10),
+        "Called film in the files and in some papers.",
+        key="film",
+    ),
     planetoid(
         "Cora",
         Counts(1, 2708, 10556, 1433, 7, 1),
@@ -99,20 +118,20 @@ _ALL = (
     heterophilous(
         "amazon_ratings",
         Counts(1, 24492, 186100, 300, 5, 10),
-        "Classes are ratings; accuracy does not see that they have an order.",
+        "The classes are ratings; accuracy ignores their order.",
     ),
     heterophilous("tolokers", Counts(1, 11758, 1038000, 10, 2, 10), IMBALANCED, metric="roc_auc"),
     heterophilous("questions", Counts(1, 48921, 307080, 301, 2, 10), IMBALANCED, metric="roc_auc"),
     ppi(
         "ppi",
-        "The numbers of IGNN and MGNNI in print are of the best epoch on the test graphs.",
+        "Published numbers of IGNN and MGNNI are those of the best epoch on the test graphs.",
         licence=NOT_STATED,
         source="Hamilton et al. 2017, as packed in data.dgl.ai/dataset/ppi.zip",
     ),
     ppi(
         "ppi-recon",
-        "Labels are rebuilt: about 98.9 % of them agree with the released ones. Numbers are near "
-        "those on ppi, but not comparable.",
+        "The labels are reconstructed: about 98.9 % agree with the released ones. Numbers are "
+        "close to those on ppi, but not comparable.",
         licence="CC-BY-4.0 (annotations, gene sets); not stated (graphs)",
         source="graphs of Hamilton et al. 2017, labels rebuilt from Gene Ontology annotations",
         remedy="use ppi, which is downloaded",
@@ -121,7 +140,7 @@ _ALL = (
     tu(
         "PTC",
         Counts(344, 8792, 17862, 19, 2, 10),
-        "The PTC of the GIN paper, with 25.56 nodes a graph; it is not PTC_MR, with 14.29.",
+        "The PTC of the GIN paper, with 25.56 nodes per graph; it is not PTC_MR, with 14.29.",
         FOLD_MAX,
         licence="MIT",
         source=GIN,
@@ -135,20 +154,8 @@ _ALL = (
     ),
     tu("PROTEINS", Counts(1113, 43471, 162088, 3, 2, 10), FOLD_MAX),
     tu("NCI1", Counts(4110, 122747, 265506, 37, 2, 10), FOLD_MAX),
-    tu(
-        "IMDB-BINARY",
-        Counts(1000, 19773, 193062, 1, 2, 10),
-        DEGREE,
-        FOLD_MAX,
-        node_labels=False,
-    ),
-    tu(
-        "IMDB-MULTI",
-        Counts(1500, 19502, 197806, 1, 3, 10),
-        DEGREE,
-        FOLD_MAX,
-        node_labels=False,
-    ),
+    tu("IMDB-BINARY", Counts(1000, 19773, 193062, 1, 2, 10), DEGREE, FOLD_MAX, node_labels=False),
+    tu("IMDB-MULTI", Counts(1500, 19502, 197806, 1, 3, 10), DEGREE, FOLD_MAX, node_labels=False),
     synthetic(
         "chains",
         Counts(1, 4000, 3960, 100, 2, 1),
@@ -167,11 +174,11 @@ ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _ALL}
 
 
 def benchmark_named(name: object) -> str | None:
-    """Return the dataset that is meant, in any case, with hyphens or underscores; or None."""
+    """Returns the name of a dataset, ignoring case and underscores; None if there is none."""
     plain = name.lower().replace("_", "-") if isinstance(name, str) else ""
     return plain if plain in ENTRIES else None
 
 
 def find_entry(name: str) -> Entry:
-    """Return the entry of the dataset that is meant, or refuse with the nearest name."""
+    """Returns the entry of a dataset, or raises an error that suggests the closest name."""
     return ENTRIES[check_choice("dataset", benchmark_named(name) or name, ENTRIES)]

@@ -1,4 +1,4 @@
-"""Two models on the same splits: is the difference more than chance?"""
+"""Paired comparison of two models on the same splits."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mgnni.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Comparison:
-    """What paired values of two models, ``a`` and ``b``, say about their difference.
+    """The result of a paired t-test of two models ``a`` and ``b``.
 
     Attributes:
-        difference: mean of a - b.
-        low: lower end of the interval for the expected difference.
-        high: upper end of it.
-        confidence: of the interval.
-        p_value: chance of a difference as large in size if there were none; two-sided.
-        n: number of pairs.
-        wins: pairs in which a is above b.
-        ties: pairs in which both are equal.
-        losses: pairs in which a is below b.
-        test_train_ratio: what the variance was corrected with, or None for the plain paired t.
+        difference: Mean of a - b.
+        low: Lower end of the confidence interval of the difference.
+        high: Upper end of the confidence interval.
+        confidence: Confidence level of the interval.
+        p_value: Two-sided p-value.
+        n: Number of pairs.
+        wins: Number of pairs with a above b.
+        ties: Number of pairs with equal values.
+        losses: Number of pairs with a below b.
+        test_train_ratio: Ratio of the variance correction, None for the plain paired t-test.
     """
 
     difference: float
@@ -41,14 +41,14 @@ class Comparison:
     test_train_ratio: float | None
 
     def describe(self, a: str = "A", b: str = "B") -> str:
-        """Say it in one sentence, with the names of the two models."""
+        """Returns the result in one sentence, with the names of the two models."""
         test = "paired t" if self.test_train_ratio is None else "corrected resampled t"
         if self.low == self.high:
-            verdict = "the same on every split, so there is no spread to judge it by"
+            verdict = "the same on every split, so a test is not possible"
         elif self.low <= 0 <= self.high:
-            verdict = "chance may explain it"
+            verdict = "not significant at this level"
         else:
-            verdict = "more than chance explains"
+            verdict = "significant at this level"
         return (
             f"{a} - {b} = {self.difference:+.4g} over {self.n} splits, "
             f"{100 * self.confidence:g} % interval {self.low:+.4g} to {self.high:+.4g}, "
@@ -64,42 +64,44 @@ def compare(
     confidence: float = 0.95,
     test_train_ratio: float | None = None,
 ) -> Comparison:
-    r"""Compare two models by their values on the same splits, in the same order.
+    r"""Compares two models by a paired t-test of their values on the same splits.
 
-    Random splits and folds share training data, so that their values are not independent and the
-    plain paired t-test finds differences that are not there. Given the ratio of sizes
+    Random splits and folds share training data, so their values are not independent and the plain
+    paired t-test reports too many differences. Given the ratio
     :math:`\rho = n_\text{test} / n_\text{train}`, the variance of the mean of :math:`n`
-    differences is taken to be :math:`(1/n + \rho)\,s^2` instead of :math:`s^2/n` (Nadeau and
-    Bengio, 2003); either way with :math:`n - 1` degrees of freedom.
+    differences is estimated by :math:`(1/n + \rho)\,s^2` instead of :math:`s^2/n` (Nadeau and
+    Bengio, Inference for the Generalization Error, Machine Learning, 2003), in both cases with
+    :math:`n - 1` degrees of freedom.
 
-    If all differences are equal, the interval has no width, and p is 0, or 1 if they are 0.
-    Differences below 1e-12 are rounding, not differences.
+    If all differences are equal, the interval has width 0, and p is 0, or 1 if they are 0.
+    Differences are rounded to 12 digits.
 
     Args:
-        a: values of the one model, one a split.
-        b: values of the other.
-        confidence: of the interval, between 0 and 1.
-        test_train_ratio: test units divided by training units of a split, such as 0.2 / 0.6; 1 / 9
-            for ten folds. None: the values are independent, as with new data for each.
+        a (list of float): Values of the first model, one per split.
+        b (list of float): Values of the second model, in the same order.
+        confidence (float, optional): Confidence level of the interval. (default: :obj:`0.95`)
+        test_train_ratio (float, optional): Test units divided by training units of a split, such
+            as 0.2 / 0.6, or 1 / 9 for ten folds. :obj:`None` is for independent values.
+            (default: :obj:`None`)
     """
     if len(a) != len(b):
         raise ArgumentError(
-            f"'a' and 'b' must be as long (got {len(a)} and {len(b)} values); give both models' "
-            "values on the same splits, in the same order"
+            f"'a' and 'b' must have the same length (got {len(a)} and {len(b)} values); pass the "
+            "values of both models on the same splits"
         )
     n = len(a)
     if n < 2:
         raise ArgumentError(f"'a' and 'b' must have at least two values (got {n}); run more splits")
     if not all(math.isfinite(value) for value in (*a, *b)):
-        raise ArgumentError("'a' and 'b' must be finite (got nan or inf); leave failed runs out")
+        raise ArgumentError("'a' and 'b' must be finite (got nan or inf); leave out failed runs")
     if not 0 < confidence < 1:
         raise ArgumentError(
             f"'confidence' must be between 0 and 1 (got {confidence}); 0.95 is usual"
         )
     if test_train_ratio is not None and not 0 < test_train_ratio < math.inf:
         raise ArgumentError(
-            f"'test_train_ratio' must be above 0 (got {test_train_ratio}); divide the number of "
-            "test units by that of training units"
+            f"'test_train_ratio' must be positive (got {test_train_ratio}); divide the number of "
+            "test units by the number of training units"
         )
     differences = [round(x - y, 12) for x, y in zip(a, b, strict=True)]
     mean = statistics.fmean(differences)

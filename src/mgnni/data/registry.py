@@ -1,4 +1,4 @@
-"""Tasks by name."""
+"""Loads datasets by name."""
 
 from __future__ import annotations
 
@@ -11,49 +11,46 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from mgnni.data.catalog import find_entry
-from mgnni.data.chains import class_chains
-from mgnni.data.colors import color_chains
+from mgnni.data.chains import class_chains, color_chains
 from mgnni.data.entry import Counts, Entry
-from mgnni.data.fetch import damaged
-from mgnni.data.nodes import (
-    load_actor,
+from mgnni.data.graph_datasets import load_tu
+from mgnni.data.node_datasets import (
+    load_geom_gcn,
     load_heterophilous,
     load_planetoid,
-    load_webkb,
-    load_wikipedia,
+    load_ppi,
+    load_webkb_fixed,
+    load_wikipedia_filtered,
     node_task,
 )
-from mgnni.data.npz import load_webkb_fixed, load_wikipedia_filtered
-from mgnni.data.ppi import load_ppi
-from mgnni.data.root import data_root
+from mgnni.data.storage import damaged, data_root
 from mgnni.data.task import Task
-from mgnni.data.tu import load_tu
-from mgnni.errors import ArgumentError, DataError, check_choice
+from mgnni.errors import ArgumentError, check_choice
 
 LOADERS: dict[str, Callable[..., Task]] = {
-    "actor": load_actor,
+    "actor": load_geom_gcn,
     "heterophilous": load_heterophilous,
     "planetoid": load_planetoid,
     "ppi": load_ppi,
     "tu": load_tu,
-    "webkb": load_webkb,
+    "webkb": load_geom_gcn,
     "webkb-fixed": load_webkb_fixed,
-    "wikipedia": load_wikipedia,
+    "wikipedia": load_geom_gcn,
     "wikipedia-filtered": load_wikipedia_filtered,
 }
 MAKERS: dict[str, Callable[..., Data]] = {"chains": class_chains, "colors": color_chains}
 
 
 def load_task(name: str, *, root: Path | None = None, **options: Any) -> Task:
-    """Load a dataset as a task, from the disk or else from the network.
+    """Loads a dataset as a task; it is downloaded if it is not on disk.
 
     Args:
-        name: of the dataset, as ``mgnni datasets`` lists them; in any case, with hyphens or
-            underscores.
-        root: folder of all datasets; by default what the environment variable ``MGNNI_DATA``
-            names, or else ``~/.cache/mgnni``.
-        **options: of this dataset, see :func:`options_of`. All that are not made in code have
-            ``undirected``: give every edge its reverse. Otherwise the graph stays as it is.
+        name (str): Name of the dataset, as listed by ``mgnni datasets``; case and underscores are
+            ignored.
+        root (Path, optional): Folder of all datasets. By default the value of the environment
+            variable ``MGNNI_DATA``, or else ``~/.cache/mgnni``.
+        **options: Options of the dataset, see :func:`options_of`. All datasets that are not
+            generated have ``undirected``: if :obj:`True`, reverse edges are added.
     """
     entry = find_entry(name)
     for option in options:
@@ -70,7 +67,7 @@ def load_task(name: str, *, root: Path | None = None, **options: Any) -> Task:
 
 
 def options_of(entry: Entry) -> dict[str, Any]:
-    """Return the options of a dataset and their defaults."""
+    """Returns the options of a dataset and their defaults."""
     function = MAKERS.get(entry.name) or LOADERS[entry.family]
     found = {
         option.name: option.default
@@ -81,7 +78,7 @@ def options_of(entry: Entry) -> dict[str, Any]:
 
 
 def counts(task: Task) -> Counts:
-    """Measure how large a task is."""
+    """Returns the size of a task."""
     return Counts(
         graphs=len(task.graphs),
         nodes=sum(int(graph.num_nodes) for graph in task.graphs),
@@ -93,11 +90,11 @@ def counts(task: Task) -> Counts:
 
 
 def _check_counts(entry: Entry, root: Path, found: Counts) -> None:
-    """Refuse what is not the dataset of that name: a file cut at the end of a line reads well."""
+    """Checks the size: a file that is cut at the end of a line can still be read."""
     for what in ("graphs", "nodes", "edges", "classes"):
         expected, got = getattr(entry.counts, what), getattr(found, what)
         if expected not in (None, got):
-            raise DataError(damaged(entry, root, f"expected {expected} {what}, got {got}"))
+            raise damaged(entry, root, f"expected {expected} {what}, got {got}")
 
 
 def _undirected(graph: Data) -> Data:

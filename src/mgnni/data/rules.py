@@ -1,4 +1,4 @@
-"""Evaluation rules: which epoch of a run is reported, and who chose it."""
+"""Evaluation rules: which epoch of a run is reported, and on what data it was selected."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DEFAULT_RULE = "validation"
 
 @dataclass(frozen=True)
 class RunHistory:
-    """One training, on one split with one seed, as far as a rule needs to know it.
+    """The results of one run that a rule needs.
 
     Args:
-        split: number of the split or fold.
-        seed: of the training.
-        selected_epoch: the epoch chosen without a look at test data; the first is 1.
-        test: the metric on the test part at that epoch, if it was measured.
-        test_curve: the metric on the test part after each epoch, if it was measured.
+        split (int): Index of the split or fold.
+        seed (int): Seed of the run.
+        selected_epoch (int): The epoch selected without test data; the first one is 1.
+        test (float, optional): Test metric at this epoch.
+        test_curve (tuple of float, optional): Test metric after each epoch.
     """
 
     split: int
@@ -38,28 +38,28 @@ class RunHistory:
         values = (*(() if self.test is None else (self.test,)), *(self.test_curve or ()))
         if not all(math.isfinite(value) for value in values):
             raise ArgumentError(
-                f"'test' and 'test_curve' must be finite (got nan or inf in {self.label}); give "
-                "None for what was not measured"
+                f"'test' and 'test_curve' must be finite (got nan or inf in {self.label}); pass "
+                "None for values that were not measured"
             )
 
     @property
     def label(self) -> str:
-        """How messages call this run."""
+        """Name of the run in messages."""
         return f"the run on split {self.split} with seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a rule makes of some runs.
+    """The result of a rule.
 
     Attributes:
-        rule: name of the rule.
-        mark: to print behind the mean; empty if no test data took part in a choice.
-        n: number of runs.
-        mean: of the values.
-        std: their sample standard deviation (divisor n - 1), or None for a single run.
-        values: the test metric of each run, in the order of the runs.
-        epochs: the epoch each value is from.
+        rule: Name of the rule.
+        mark: Printed after the mean; empty if no test data were used for the selection.
+        n: Number of runs.
+        mean: Mean of the values.
+        std: Sample standard deviation of the values (divisor n - 1), None for a single run.
+        values: Test metric of each run.
+        epochs: Epoch of each value.
     """
 
     rule: str
@@ -73,35 +73,40 @@ class Score:
 
 @dataclass(frozen=True)
 class Rule:
-    """How the number to report is chosen from the epochs of every run.
+    """Selects the epoch of each run whose test metric is reported.
 
-    Attributes:
-        name: what to ask for.
-        description: one line, to print beside every number made by this rule.
-        mark: to print behind every such number; empty if the rule is honest.
-        honest: whether test data took no part in the choice of the epoch.
-        needs_test_curve: whether the test part must be measured after every epoch.
-        choose: gives the epoch and the value of each run; called by :meth:`score`.
+    Args:
+        name (str): Name of the rule.
+        description (str): One line, printed next to each number of this rule.
+        mark (str): Printed after each number of this rule; empty if no test data are used for the
+            selection.
+        choose (callable): Returns the epoch and the value of each run.
     """
 
     name: str
     description: str
     mark: str
-    honest: bool
-    needs_test_curve: bool
     choose: Callable[[Sequence[RunHistory]], list[tuple[int, float]]]
 
+    @property
+    def honest(self) -> bool:
+        """Whether no test data are used for the selection."""
+        return not self.mark
+
+    @property
+    def needs_test_curve(self) -> bool:
+        """Whether the test metric is needed after each epoch."""
+        return not self.honest
+
     def score(self, runs: Sequence[RunHistory]) -> Score:
-        """Apply the rule to runs, each of another split or seed."""
+        """Applies the rule to runs with different splits or seeds."""
         if not runs:
             raise ArgumentError(f"rule '{self.name}' needs at least one run (got none)")
-        seen: set[tuple[int, int]] = set()
-        for run in runs:
-            if (run.split, run.seed) in seen:
-                raise ArgumentError(f"'runs' must not repeat a run (got {run.label} twice)")
-            seen.add((run.split, run.seed))
-        chosen = self.choose(runs)
-        values = tuple(value for _, value in chosen)
+        labels = [run.label for run in runs]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ArgumentError(f"'runs' must not repeat a run (got {label} twice)")
+        epochs, values = zip(*self.choose(runs), strict=True)
         return Score(
             rule=self.name,
             mark=self.mark,
@@ -109,7 +114,7 @@ class Rule:
             mean=statistics.fmean(values),
             std=statistics.stdev(values) if len(values) > 1 else None,
             values=values,
-            epochs=tuple(epoch for epoch, _ in chosen),
+            epochs=epochs,
         )
 
 
@@ -119,7 +124,7 @@ def _selected(runs: Sequence[RunHistory]) -> list[tuple[int, float]]:
         if run.test is None:
             raise ArgumentError(
                 f"this rule needs the test value at the selected epoch (got None in {run.label}); "
-                "evaluate the selected model on the test part"
+                "evaluate the selected model on the test set"
             )
         chosen.append((run.selected_epoch, run.test))
     return chosen
@@ -135,9 +140,9 @@ def _best_in_common(runs: Sequence[RunHistory]) -> list[tuple[int, float]]:
     if len(lengths) > 1:
         raise ArgumentError(
             f"a common epoch needs test curves of one length (got from {lengths[0]} to "
-            f"{lengths[-1]} epochs); train every run for as many epochs, without early stopping"
+            f"{lengths[-1]} epochs); train all runs for the same number of epochs"
         )
-    # Rounded, so that runs in another order, or equal counts of other folds, tie as they should.
+    # Rounded, so that means which differ by rounding errors only are ties, in any order of runs.
     mean = [round(math.fsum(values) / len(curves), 12) for values in zip(*curves, strict=True)]
     epoch = _first_best(mean)
     return [(epoch + 1, curve[epoch]) for curve in curves]
@@ -159,42 +164,29 @@ def _first_best(values: Sequence[float]) -> int:
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
+        Rule("validation", "test metric at the epoch chosen on validation data", "", _selected),
         Rule(
-            name="validation",
-            description="test metric at the epoch chosen on validation data",
-            mark="",
-            honest=True,
-            needs_test_curve=False,
-            choose=_selected,
+            "gin",
+            "one epoch for all folds, the best of their mean TEST metric: optimistic",
+            "‡",
+            _best_in_common,
         ),
         Rule(
-            name="gin",
-            description="one epoch for all folds, the best of their mean TEST metric: optimistic",
-            mark="‡",
-            honest=False,
-            needs_test_curve=True,
-            choose=_best_in_common,
+            "fold-max",
+            "each fold at its own best TEST epoch, then the mean: very optimistic",
+            "†",
+            _best_of_each,
         ),
         Rule(
-            name="fold-max",
-            description="each fold at its own best TEST epoch, then the mean: very optimistic",
-            mark="†",
-            honest=False,
-            needs_test_curve=True,
-            choose=_best_of_each,
-        ),
-        Rule(
-            name="test-max",
-            description="each run at its own best TEST epoch: very optimistic",
-            mark="†",
-            honest=False,
-            needs_test_curve=True,
-            choose=_best_of_each,
+            "test-max",
+            "each run at its own best TEST epoch: very optimistic",
+            "†",
+            _best_of_each,
         ),
     )
 }
 
 
 def get_rule(name: str) -> Rule:
-    """Return the rule of exactly this name: nothing else leads to one that looks at test data."""
+    """Returns the rule with exactly this name; rules that use test data have no other access."""
     return RULES[check_choice("rule", name, RULES)]

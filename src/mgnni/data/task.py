@@ -1,4 +1,4 @@
-"""A task: graphs, splits, a metric, and test labels that only its evaluation can reach."""
+"""A classification task: graphs, splits, a metric, and labels with protected test labels."""
 
 from __future__ import annotations
 
@@ -17,22 +17,29 @@ LEVELS = ("node", "graph")
 
 
 class Task:
-    """What is to be learnt, and how good a model is at it.
+    r"""A classification task on nodes or graphs.
 
-    A *row* is what a model gives one prediction for: a node (``level="node"``) or a graph. A
-    *unit* is what the splits deal out: a node of the one graph, or a whole graph if there are
-    several. Labels are integers from 0, or, with several labels a row, a 0/1 matrix; a row whose
-    label is not known holds -1, or nan in the first column.
+    A *row* is what a model predicts: a node (``level="node"``) or a graph. A *unit* is what splits
+    consist of: the nodes of a single graph, or whole graphs if there are several.
+
+    Labels of the test set can only be used through :meth:`evaluate`, which counts its calls in
+    ``test_evaluations``.
 
     Args:
-        name: what to call it.
-        graphs: features and edges; anything else they hold is not for the model.
-        labels: one row a prediction, those of the graphs one after another.
-        splits: of the units.
-        classes: names of the classes, or of the labels.
-        level: ``"node"`` or ``"graph"``.
-        metric: the one that counts; by default accuracy, or micro-F1 with several labels a row.
-        notes: what a reader of any number on this task should know.
+        name (str): Name of the task.
+        graphs (list of Data): Graphs; only ``x``, ``edge_index`` and ``edge_weight`` are kept.
+        labels (Tensor): Classes from 0 with -1 for unlabelled rows, or a 0/1 matrix with rows of
+            nan for unlabelled rows. Rows are in the order of the graphs.
+        splits (list of Split): Splits of the units.
+        classes (list of str): Names of the classes, or of the labels.
+        level (str, optional): ``"node"`` or ``"graph"``. (default: ``"node"``)
+        metric (str, optional): The metric of the task. (default: ``"accuracy"``, or
+            ``"micro_f1"`` with several labels per row)
+        notes (list of str, optional): What readers of results on this task should know.
+
+    Shapes:
+        - **labels:** :math:`(N)` for :math:`N` rows, or :math:`(N, C)` with :math:`C` labels per
+          row
     """
 
     def __init__(
@@ -59,15 +66,16 @@ class Task:
         self._labels = labels.detach().cpu()
         self._start = _starts(self.graphs) if level == "node" else torch.arange(len(graphs) + 1)
         if not self.graphs:
-            raise DataError(f"{name}: no graphs; give at least one")
+            raise DataError(f"{name}: no graphs; pass at least one")
         if self.metric == "roc_auc" and (self.multilabel or len(self.classes) != 2):
             raise ArgumentError(
-                f"'metric' roc_auc needs one label a row and two classes (got {len(self.classes)} "
-                f"{'labels' if self.multilabel else 'classes'}); choose 'macro_f1'"
+                f"'metric' roc_auc needs one label per row and two classes (got "
+                f"{len(self.classes)} {'labels' if self.multilabel else 'classes'}); choose "
+                "'macro_f1'"
             )
         if labels.size(0) != int(self._start[-1]):
             raise DataError(
-                f"{name}: one label a {level} is needed (got {labels.size(0)} labels for "
+                f"{name}: one label per {level} is needed (got {labels.size(0)} labels for "
                 f"{int(self._start[-1])} {level}s)"
             )
         _check_labels(self._labels, len(self.classes), name)
@@ -75,46 +83,46 @@ class Task:
             split.check(self.num_units, f"{name}, split {index}")
             if self.rows(index, "train").numel() == 0:
                 raise DataError(
-                    f"{name}, split {index}: no row of the training part has a label; label some"
+                    f"{name}, split {index}: no row of the training set has a label; label some"
                 )
 
     def check_metric(self, split: int) -> None:
-        """Say before a training, and not after it, that its metric will be undefined."""
+        """Checks before training that the metric is defined on the validation and test set."""
         for part in ("val", "test") if self.metric == "roc_auc" else ():
             seen = len(set(self._labels[self.rows(split, part)].tolist()))
             if seen == 1:
                 raise DataError(
-                    f"{self.name}, split {split}: roc_auc is undefined on the {part} part, which "
-                    "has one class; choose another metric or split"
+                    f"{self.name}, split {split}: roc_auc is undefined on {part}, which has one "
+                    "class only; choose another metric or split"
                 )
 
     @property
     def num_features(self) -> int:
-        """Width of the features."""
+        """Number of features per node."""
         return int(self.graphs[0].num_features)
 
     @property
     def unit(self) -> str:
-        """What the splits deal out: ``"node"`` or ``"graph"``."""
+        """What splits consist of: ``"node"`` or ``"graph"``."""
         return "node" if self.level == "node" and len(self.graphs) == 1 else "graph"
 
     @property
     def num_units(self) -> int:
-        """How many units there are."""
+        """Number of units."""
         return int(self._start[-1]) if self.unit == "node" else len(self.graphs)
 
     @property
     def num_rows(self) -> int:
-        """How many predictions a model gives."""
+        """Number of rows, that is, of predictions."""
         return int(self._start[-1])
 
     def rows(self, split: int, part: str) -> Tensor:
-        """Return the labelled rows of a part, ascending. Which rows are labelled is no secret."""
+        """Returns the sorted labelled rows of ``"train"``, ``"val"`` or ``"test"``."""
         rows = self.rows_of(self.splits[split].part(check_choice("part", part, PARTS)))
-        return rows[_is_known(self._labels[rows])]
+        return rows[is_labeled(self._labels[rows])]
 
     def rows_of(self, units: Tensor) -> Tensor:
-        """Return all rows of some units, labelled or not, in the order of the units."""
+        """Returns all rows of the given units, labelled or not, in the order of the units."""
         if self.unit == self.level:
             return units
         start = self._start.tolist()
@@ -122,7 +130,7 @@ class Task:
         return torch.cat(spans) if spans else units
 
     def targets(self, split: int, part: str) -> Tensor:
-        """Return the labels of :meth:`rows` of training or validation."""
+        """Returns the labels of :meth:`rows` of ``"train"`` or ``"val"``."""
         if part not in ("train", "val"):
             raise ArgumentError(
                 f"'part' must be 'train' or 'val' (got {part!r}); test labels are used by "
@@ -131,41 +139,41 @@ class Task:
         return self._labels[self.rows(split, part)]
 
     def evaluate(self, scores: Tensor, split: int, part: str) -> dict[str, float]:
-        """Return all metrics of the scores of :meth:`rows` of a part, and count test use.
+        """Returns all metrics on a set, and counts evaluations of the test set.
 
         Args:
-            scores: logits, one row for each of ``rows(split, part)``.
-            split: number of the split.
-            part: ``"train"``, ``"val"`` or ``"test"``.
+            scores (Tensor): Logits, one row for each of ``rows(split, part)``.
+            split (int): Index of the split.
+            part (str): ``"train"``, ``"val"`` or ``"test"``.
         """
         rows = self.rows(split, part)
         if scores.size(0) != rows.numel():
             raise ArgumentError(
-                f"'scores' must have one row for each of the {rows.numel()} labelled rows of the "
-                f"{part} part (got {scores.size(0)}); index the logits with task.rows(split, part)"
+                f"'scores' must have one row for each of the {rows.numel()} labelled rows of "
+                f"{part} (got {scores.size(0)}); index the logits with task.rows(split, part)"
             )
         if part == "test":
             self.test_evaluations[split] += 1
         found = measure(scores.detach().cpu(), self._labels[rows], self.multilabel)
         if self.metric not in found:
             raise DataError(
-                f"{self.name}, split {split}: {self.metric} is undefined on the {part} part, which "
-                "holds one class only; use another split, or another metric"
+                f"{self.name}, split {split}: {self.metric} is undefined on {part}, which has one "
+                "class only; choose another metric or split"
             )
         return found
 
     def with_splits(self, splits: Sequence[Split]) -> Task:
-        """Return the same task with other splits."""
+        """Returns the task with other splits."""
         return self._changed(splits=splits)
 
     def with_graphs(self, graphs: Sequence[Data]) -> Task:
-        """Return the same task with transformed graphs; test use goes on being counted."""
+        """Returns the task with transformed graphs; it shares the count of test evaluations."""
         task = self._changed(graphs=graphs)
         task.test_evaluations = self.test_evaluations
         return task
 
     def with_metric(self, metric: str) -> Task:
-        """Return the same task, judged by another metric."""
+        """Returns the task with another metric."""
         return self._changed(metric=metric)
 
     def _changed(self, **changes: Any) -> Task:
@@ -189,12 +197,12 @@ class Task:
 
 
 def stratified_labels(task: Task) -> Tensor:
-    """Return the labels that folds are balanced by; only splitting may look at all of them."""
+    """Returns all labels, to stratify splits by them; not for training."""
     return task._labels
 
 
 def _bare(graph: Data) -> Data:
-    """Keep what a model sees, and nothing that could hold a label."""
+    """Returns the graph without attributes that could reveal a label."""
     kept: dict[str, Any] = {"x": graph.x, "edge_index": graph.edge_index}
     if graph.edge_weight is not None:
         kept["edge_weight"] = graph.edge_weight
@@ -206,20 +214,21 @@ def _starts(graphs: Sequence[Data]) -> Tensor:
     return torch.cumsum(count, 0)
 
 
-def _is_known(labels: Tensor) -> Tensor:
+def is_labeled(labels: Tensor) -> Tensor:
+    """Returns a mask of the rows with a label."""
     return labels >= 0 if labels.dim() == 1 else ~torch.isnan(labels[:, 0])
 
 
 def _check_labels(labels: Tensor, num_classes: int, name: str) -> None:
-    """Refuse a label that is no class, before a loss does so in words of its own."""
-    known = labels[_is_known(labels)]
+    """Checks that labels are valid classes."""
+    known = labels[is_labeled(labels)]
     if labels.dim() == 2:
         fits = labels.size(1) == num_classes and bool(((known == 0) | (known == 1)).all())
         expected = f"{num_classes} columns of 0 and 1, or a whole row of nan"
     else:
         whole = not labels.is_floating_point()
         fits = whole and (known.numel() == 0 or int(known.max()) < num_classes)
-        expected = f"whole numbers below {num_classes}, the number of classes, or -1"
+        expected = f"integers below {num_classes}, the number of classes, or -1"
     if not fits:
         raise DataError(
             f"{name}: labels must be {expected} (got {labels.dtype}, shape {tuple(labels.shape)}, "

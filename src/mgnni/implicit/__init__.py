@@ -1,1 +1,1 @@
-"""Gradients of equilibria by the adjoint equation; knows operators and solvers, but no layer."""
+"""Differentiable solves: gradients of equilibria by the adjoint equation."""

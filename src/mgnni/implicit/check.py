@@ -1,18 +1,18 @@
-"""Checks of an equilibrium equation before it is solved."""
+"""Argument checks of equilibrium equations and fixed-point maps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, NotContractiveError
 from mgnni.graph.propagation import Propagation
 
 
 def check_gamma(gamma: float) -> float:
-    """Return ``gamma`` if it lies in [0, 1)."""
+    """Returns ``gamma`` if it lies in [0, 1)."""
     if not isinstance(gamma, (int, float)) or not 0 <= gamma < 1:
         raise ArgumentError(
             f"'gamma' must lie in [0, 1), so that the equation contracts (got {gamma}); 0.8 is "
@@ -22,7 +22,7 @@ def check_gamma(gamma: float) -> float:
 
 
 def check_scales(scales: Sequence[int]) -> tuple[int, ...]:
-    """Return the scales as a tuple of distinct positive integers."""
+    """Returns the scales as a tuple of distinct positive integers."""
     if isinstance(scales, (int, str)) or not isinstance(scales, Sequence) or not len(scales):
         raise ArgumentError(
             f"'scales' must be a sequence of at least one int (got {scales!r}); write (1, 2)"
@@ -31,38 +31,38 @@ def check_scales(scales: Sequence[int]) -> tuple[int, ...]:
         check_scale(scale, "scales")
     if len(set(scales)) < len(scales):
         raise ArgumentError(
-            f"'scales' must not repeat a scale (got {tuple(scales)}); equal scales would only "
-            "share out one equation's work"
+            f"'scales' must not repeat a scale (got {tuple(scales)}); duplicate scales are "
+            "redundant, so remove one"
         )
     return tuple(scales)
 
 
 def check_scale(scale: int, name: str = "scale") -> int:
-    """Return ``scale`` if it is a positive integer."""
+    """Returns ``scale`` if it is a positive integer."""
     if not isinstance(scale, int) or isinstance(scale, bool) or scale < 1:
         raise ArgumentError(
-            f"'{name}' must hold ints of at least 1, the hops of one implicit step (got "
-            f"{scale!r}); use 1 for direct neighbours"
+            f"'{name}' must hold ints of at least 1, the number of hops per implicit step (got "
+            f"{scale!r}); use 1 for direct neighbors"
         )
     return scale
 
 
 def check_options(tol: float, max_iter: int | None) -> None:
-    """Check the tolerance and the iteration budget."""
+    """Checks the tolerance and the iteration budget."""
     if not isinstance(tol, (int, float)) or not 0 < tol < 1:
         raise ArgumentError(
-            f"'tol' must lie in (0, 1), for it bounds a relative residual (got {tol!r}); 1e-6 "
-            "suits float32"
+            f"'tol' must lie in (0, 1), because it bounds a relative residual (got {tol!r}); "
+            "1e-6 suits float32"
         )
     if max_iter is not None and (not isinstance(max_iter, int) or max_iter < 1):
         raise ArgumentError(
-            f"'max_iter' must be a positive int, or None for as many as the contraction proves "
-            f"to be enough (got {max_iter!r})"
+            f"'max_iter' must be a positive int, or None for a number that provably suffices (got "
+            f"{max_iter!r})"
         )
 
 
 def check_propagation(propagation: Propagation) -> None:
-    """Check that the operator is one."""
+    """Checks the type of the operator."""
     if not isinstance(propagation, Propagation):
         raise ArgumentError(
             f"'propagation' must be a Propagation (got {type(propagation).__name__}); build one "
@@ -71,7 +71,7 @@ def check_propagation(propagation: Propagation) -> None:
 
 
 def check_tensors(propagation: Propagation, weight: Tensor, bias: Tensor, count: int) -> None:
-    """Check shapes, dtypes and devices of a stack of equations against their operator."""
+    """Checks shapes, dtypes and devices of a stack of equations against their operator."""
     check_propagation(propagation)
     for name, tensor in (("bias", bias), ("weight", weight)):
         if tensor.device != propagation.device:
@@ -86,7 +86,7 @@ def check_tensors(propagation: Propagation, weight: Tensor, bias: Tensor, count:
             )
     if bias.dim() != 3 or bias.size(1) != propagation.num_nodes:
         raise ArgumentError(
-            f"'bias' must have one row a node, shape ({propagation.num_nodes}, channels) (got "
+            f"'bias' must have one row per node, shape ({propagation.num_nodes}, channels) (got "
             f"{tuple(bias.shape[1:])}); check num_nodes of the propagation"
         )
     channels = bias.size(2)
@@ -94,14 +94,53 @@ def check_tensors(propagation: Propagation, weight: Tensor, bias: Tensor, count:
         raise ArgumentError(
             f"'weight' must have shape ({channels}, {channels}) for each scale, as bias has "
             f"{channels} channels (got {tuple(weight.shape)} for {count} scales); use weights as "
-            "wide as the bias, one a scale"
+            "wide as the bias, one per scale"
         )
 
 
-def check_finite_weight(weight: Tensor) -> None:
-    """Check the entries of the weights."""
-    if not bool(torch.isfinite(weight).all()):
+def check_contraction(contraction: float | None) -> None:
+    """Checks the Lipschitz constant, if one is given."""
+    if contraction is None:
+        return
+    if not isinstance(contraction, (int, float)) or not contraction >= 0:
         raise ArgumentError(
-            "'weight' must be finite (got nan or inf in it); an optimiser that diverged is the "
-            "usual cause, so lower its learning rate"
+            f"'contraction' must lie in [0, 1) (got {contraction!r}); leave it out if none is known"
+        )
+    if contraction >= 1:
+        raise NotContractiveError(
+            f"'contraction' must be below 1 (got {contraction}); leave it out if the map is not "
+            "known to contract, and nothing is certified"
+        )
+
+
+def check_states(z0: Tensor, batch: Tensor | None) -> None:
+    """Checks the initial states and the graph of each node."""
+    usable = isinstance(z0, Tensor) and z0.dtype in (torch.float32, torch.float64)
+    if not usable or z0.dim() != 2:
+        got = f"{z0.dtype}, {tuple(z0.shape)}" if isinstance(z0, Tensor) else type(z0).__name__
+        raise ArgumentError(
+            "'z0' must be of float32 or float64 and of shape (num_nodes, channels) (got "
+            f"{got}); torch.zeros will do"
+        )
+    if batch is not None and batch.shape != z0.shape[:1]:
+        raise ArgumentError(
+            f"'batch' must have one number for each of the {z0.size(0)} nodes (got shape "
+            f"{tuple(batch.shape)})"
+        )
+
+
+def check_map(map: Callable[..., Tensor], z0: Tensor, params: Sequence[Tensor]) -> None:
+    """Checks the output of the map, and that it uses no other tensors that require grad."""
+    with torch.autocast(z0.device.type, enabled=False):
+        fixed = [param.detach() for param in params]
+        image = map(z0.detach(), *fixed)
+    if not isinstance(image, Tensor) or image.shape != z0.shape or image.dtype is not z0.dtype:
+        got = f"{image.dtype}, {tuple(image.shape)}" if isinstance(image, Tensor) else type(image)
+        raise ArgumentError(
+            f"'map' must return a tensor like z0, {z0.dtype}, {tuple(z0.shape)} (got {got})"
+        )
+    if image.requires_grad and torch.is_grad_enabled():
+        raise ArgumentError(
+            "'map' must not use tensors that require grad other than those of 'params' (got one), "
+            "because no gradient would reach them; add them to params, or detach them"
         )

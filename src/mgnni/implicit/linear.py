@@ -4,9 +4,9 @@ With :math:`Z = \gamma P^m Z W + B` and a cotangent :math:`G`, the adjoint equat
 
 .. math::  U = \gamma (P^{\top})^m U W^{\top} + G,
 
-and :math:`\partial B = U`, :math:`\partial W = \gamma (P^m Z)^{\top} U`. It is an equation of
-the same kind with the same contraction constant, so it is solved by the same solvers with the
-same certificate, and is differentiable in turn.
+and :math:`\partial B = U`, :math:`\partial W = \gamma (P^m Z)^{\top} U`. It has the same form and
+the same contraction constant, so it is solved by the same methods with the same certificate, and
+is differentiable in turn.
 """
 
 from __future__ import annotations
@@ -25,21 +25,15 @@ from torch import Tensor
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
 from mgnni.graph.csr import check_one_operator
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.batched import folded, for_each_cotangent
-from mgnni.implicit.check import (
-    check_finite_weight,
-    check_gamma,
-    check_options,
-    check_tensors,
-)
-from mgnni.implicit.log import SolveLog
-from mgnni.solve.dense import tall_product
+from mgnni.implicit.cache import Cache
+from mgnni.implicit.check import check_gamma, check_options, check_tensors
+from mgnni.implicit.vmap import folded, for_each_cotangent
 from mgnni.solve.equation import Equations
-from mgnni.solve.known import Known
-from mgnni.solve.planned import solve_planned
-from mgnni.solve.result import SolveStats, Status
-from mgnni.solve.solve import Options, looks, plan_for, solve
-from mgnni.solve.weights import WIDE, Weights
+from mgnni.solve.plan import Plan
+from mgnni.solve.prepare import prepare
+from mgnni.solve.products import tall_product
+from mgnni.solve.result import Options, SolveLog, SolveStats, Status
+from mgnni.solve.weights import WIDE, Weights, check_finite_weight
 
 MEMORY = ("fast", "low")
 ON_FAILURE = ("raise", "warn")
@@ -49,10 +43,9 @@ _deferred: ContextVar[bool] = ContextVar("deferred", default=False)
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Within, solves on an accelerator do not wait for their own records.
+    """Context manager in which solves on a device do not wait for their own records.
 
-    The caller reads ``pending`` of the log, and does again what missed its tolerance: nothing
-    raises by itself.
+    The caller reads ``log.deferred`` and repeats what missed its tolerance: nothing raises.
     """
     token = _deferred.set(True)
     try:
@@ -63,81 +56,52 @@ def deferred() -> Iterator[None]:
 
 @dataclass(eq=False)
 class _Request:
-    """One stack of equations to solve, apart from the tensors that autograd must see."""
+    """One stack of equations to solve, without the tensors that autograd tracks.
+
+    The forward pass stores its plan and :math:`P^m Z` here for the backward pass.
+    """
 
     propagation: Propagation
     scales: tuple[int, ...]
     gamma: float
+    gram: bool
     options: Options
     memory: str
     on_failure: str
     log: SolveLog
-    known: Known | None = None
-    normed: bool = False
-    deferred: bool = False
-    graded: bool = False  # whether gradients may be asked for
-    order: int = 0  # 0 for the equation itself, 1 for its adjoint, 2 for the adjoint of that
-    equations: Equations | None = None  # what is known of the weights, once solved
+    cache: Cache | None
+    deferred: bool
+    requires_grad: bool
+    order: int = 0  # 0 for the equations, 1 for their adjoint, 2 for the adjoint of that
+    plan: Plan | None = None
     hop: Tensor | None = field(default=None, repr=False)
 
     def adjoint(self) -> _Request:
-        """The request for the adjoint equation; second derivatives have a log of their own."""
+        """Returns the request for the adjoint equations; second derivatives are not logged."""
         return replace(
             self,
             propagation=self.propagation.adjoint(),
             log=self.log if self.order == 0 else SolveLog(),
             order=self.order + 1,
+            plan=None if self.plan is None else self.plan.adjoint(),
         )
 
     def repeated(self, times: int) -> _Request:
-        """The request for so many copies of the stack, as one stack."""
-        return replace(self, scales=self.scales * times, equations=None)
+        """Returns the request for several copies of the stack, as one stack."""
+        return replace(self, scales=self.scales * times, plan=None)
 
-    def run(self, weight: Tensor, bias: Tensor) -> Tensor:
-        """Solve, record, and raise or warn on failure."""
-        if self.equations is None:
-            equations = self._equations(weight, bias)
-        else:
-            equations = self.equations.adjoint(bias)
-        known = None if self.order or self.memory == "low" else self.known
-        solve_ = solve if known is None else known.solve
-        starts = None
-        if self.known is not None and self.options.warm_start and self.order < 2:
-            starts = self.known.starts  # second derivatives are of other equations each time
-        kind = (self.order, self.graded)
-        start = None if starts is None else starts.of(kind, equations)
-        solution = solve_(equations, self.options, self.deferred, start)
-        if starts is not None:
-            starts.keep(kind, equations, solution.z)
-        self.equations = equations.with_bias(bias.new_empty(len(self.scales), 0, 0))
-        self.hop = solution.hop if self.memory == "fast" else None
-        if self.order == 1:
-            self.log._backward = solution.stats
-        elif self.order == 0:
-            self.log._forward = solution.stats
-        if isinstance(solution.stats, tuple):
-            for stats in solution.stats:
-                if not stats.converged:
-                    self._fail(stats, bias)
-        return solution.z
+    def prepare(self, weight: Tensor) -> Plan:
+        """Returns the plan for a weight."""
+        weights = Weights(weight.detach(), self.gram)
+        equations = Equations(self.propagation, self.scales, self.gamma, weights)
+        # A copy of wide weights is as large as many states.
+        if self.cache is None or (self.memory == "low" and weights.channels > WIDE):
+            return prepare(equations, self.options)
+        return self.cache.prepare(equations, self.options)
 
-    def _equations(self, weight: Tensor, bias: Tensor) -> Equations:
-        weights = Weights(weight, self.normed)
-        equations = Equations(self.propagation, self.scales, self.gamma, weights, bias)
-        plan = plan_for(equations, self.options.solver)
-        if not looks(plan, equations):
-            if self.known is not None and plan is solve_planned:
-                weights = replace(weights, basis=self.known.bases.of(weight))
-            return replace(equations, weights=weights)
-        if not bool(weight.sum().isfinite()):  # one number tells, unless the sum overflowed
-            check_finite_weight(weight)
-        if self.known is None or (self.memory == "low" and weights.channels > WIDE):
-            return equations  # of wide weights a copy is as large as many states
-        return replace(equations, weights=self.known.weights.of(weight, self.normed))
-
-    def _fail(self, stats: SolveStats, bias: Tensor) -> None:
-        if self.equations is not None:
-            check_finite_weight(self.equations.weights.tensor)
+    def fail(self, stats: SolveStats, weight: Tensor, bias: Tensor) -> None:
+        """Raises or warns about an equation that was not solved."""
+        check_finite_weight(weight)
         if stats.status is Status.NOT_FINITE and not bool(torch.isfinite(bias).all()):
             name = "the gradient that reached the equilibrium" if self.order else "'bias'"
             raise ArgumentError(
@@ -151,16 +115,40 @@ class _Request:
 
 
 class _Equilibrium(torch.autograd.Function):
-    """Solve a stack of equations; differentiate by the adjoint equation, any number of times."""
+    """Solves a stack of equations; differentiates by the adjoint equation, any number of times."""
 
     @staticmethod
     def forward(values: Tensor | None, weight: Tensor, bias: Tensor, request: _Request) -> Tensor:
-        return request.run(weight, bias)
+        cache, order, options = request.cache, request.order, request.options
+        plan = request.prepare(weight) if request.plan is None else request.plan
+        operator = plan.equations.operator
+        # Solutions are compared by number, which must not make an asynchronous plan wait.
+        keeps = order == 0 and request.memory == "fast" and plan.synchronises
+        solution = cache.solution(plan, bias) if cache is not None and keeps else None
+        kind, starts = (order, request.requires_grad), options.warm_start and order < 2
+        if solution is None:
+            start = cache.start(kind, operator, bias) if cache is not None and starts else None
+            solution = plan.solve(bias, start, request.deferred)
+            if cache is not None and keeps:
+                cache.keep_solution(plan, bias, solution)
+        if cache is not None and starts:
+            cache.keep_start(kind, operator, solution.z)
+        request.plan = plan
+        request.hop = solution.hop if request.memory == "fast" else None
+        if order == 0:
+            request.log.forward_records = (solution.records,)
+        elif order == 1:
+            request.log.backward_records = (solution.records,)
+        if plan.synchronises or not request.deferred:
+            for stats in solution.records.stats:
+                if not stats.converged:
+                    request.fail(stats, plan.equations.weights.tensor, bias)
+        return solution.z
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         _, weight, _, ctx.request = inputs
-        # Kept by autograd, which lets go of it after the backward pass.
+        # Autograd frees what it saved after the backward pass.
         ctx.save_for_backward(output, weight, ctx.request.hop)
         ctx.request.hop = None
 
@@ -174,7 +162,7 @@ class _Equilibrium(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[Any, ...], values: Tensor | None, *inputs: Any
     ) -> tuple[Tensor, int]:
-        """Solve a batch of stacks as one stack: equations over one operator share its products."""
+        """Solves a batch of stacks as one stack: equations over one operator share products."""
         check_one_operator(in_dims[0])
         weight, bias, request = inputs
         size = info.batch_size
@@ -184,7 +172,7 @@ class _Equilibrium(torch.autograd.Function):
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """Solve the adjoint equation and return the gradients of values, weight and bias."""
+    """Solves the adjoint equation and returns the gradients of values, weight and bias."""
     z, weight, hop = ctx.saved_tensors
     request: _Request = ctx.request
     wants_values, wants_weight, wants_bias, _ = ctx.needs_input_grad
@@ -196,32 +184,33 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     grad_values = grad_weight = None
     if wants_weight:
         if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
-            hop = _hop(request.propagation, z, request.scales)
+            parts = [
+                request.propagation.apply(*pair) for pair in zip(z, request.scales, strict=True)
+            ]
+            hop = torch.stack(parts)
         grad_weight = request.gamma * tall_product(hop, u)
     if wants_values:
-        grad_values = _grad_values(request, z, request.gamma * (u @ weight.mT))
+        cotangent = request.gamma * (u @ weight.mT)
+        grad_values = _grad_values(request.propagation, request.scales, z, cotangent)
     return grad_values, grad_weight, u if wants_bias else None, None
 
 
-def _hop(propagation: Propagation, z: Tensor, scales: Sequence[int]) -> Tensor:
-    return torch.stack([propagation.apply(z[i], scale) for i, scale in enumerate(scales)])
+def _grad_values(
+    propagation: Propagation, scales: Sequence[int], z: Tensor, cotangent: Tensor
+) -> Tensor:
+    r"""Differentiates :math:`P^m Z` with respect to the entries of ``P``, for fixed :math:`Z`.
 
-
-def _grad_values(request: _Request, z: Tensor, cotangent: Tensor) -> Tensor:
-    r"""Differentiate :math:`P^m Z` by the entries of ``P``, :math:`Z` being held fixed.
-
-    :math:`\sum_k ((P^{\top})^k V) (P^{m-1-k} Z)^{\top}`, sampled where ``P`` has entries.
+    The result is :math:`\sum_k ((P^{\top})^k V) (P^{m-1-k} Z)^{\top}` at the entries of ``P``.
     """
-    forward, backward = request.propagation, request.propagation.adjoint()
-    total = torch.zeros_like(forward.values)
-    for index, scale in enumerate(request.scales):
+    total = torch.zeros_like(propagation.values)
+    for index, scale in enumerate(scales):
         states = [z[index]]
         for _ in range(scale - 1):
-            states.append(forward.apply(states[-1]))
+            states.append(propagation.apply(states[-1]))
         v = cotangent[index]
         for state in reversed(states):
-            total = total + forward.pattern.sampled_product(v, state)
-            v = backward.apply(v)
+            total = total + propagation.pattern.sampled_product(v, state)
+            v = propagation.adjoint().apply(v)
     return total
 
 
@@ -235,15 +224,24 @@ def equilibria(
     options: Options = Options(),  # noqa: B008 (immutable)
     memory: str = "fast",
     on_failure: str = "raise",
-    known: Known | None = None,
-    normed: bool = False,
+    cache: Cache | None = None,
+    gram: bool = False,
 ) -> tuple[Tensor, SolveLog]:
-    """Solve the equations of all scales together, differentiably.
+    r"""Solves the equations of all scales together, differentiably.
 
-    What was found out about the weights of the pass before, and its solution, is taken from
-    ``known`` where the two passes are the same. Weights are ``normed`` if they are symmetric,
-    positive semidefinite, and of Frobenius norm one at most, as
-    :func:`~mgnni.layers.contraction.contraction` makes them.
+    Args:
+        propagation (Propagation): The operator.
+        weight (Tensor): One weight per scale.
+        bias (Tensor): The bias, shared by all scales.
+        scales (tuple[int, ...]): The scales.
+        gamma (float): The factor :math:`\gamma`.
+        options (Options, optional): How to solve.
+        memory (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"fast"`)
+        on_failure (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"raise"`)
+        cache (Cache, optional): What the layer keeps between passes.
+        gram (bool, optional): Whether the weights are symmetric, positive semidefinite and of
+            Frobenius norm at most one, as :func:`~mgnni.implicit.contraction.contraction` makes
+            them. (default: :obj:`False`)
 
     Returns:
         The states, shape ``(scales, num_nodes, channels)``, and the log of the solves.
@@ -254,9 +252,19 @@ def equilibria(
     check_choice("on_failure", on_failure, ON_FAILURE)
     stack = bias.unsqueeze(0).expand(len(scales), *bias.shape)
     check_tensors(propagation, weight, stack, len(scales))
-    log = SolveLog()
-    request = _Request(propagation, scales, gamma, options, memory, on_failure, log, known, normed)
-    request.deferred, request.graded = _deferred.get(), torch.is_grad_enabled()
+    request = _Request(
+        propagation,
+        scales,
+        gamma,
+        gram,
+        options,
+        memory,
+        on_failure,
+        SolveLog(),
+        cache,
+        deferred=_deferred.get(),
+        requires_grad=torch.is_grad_enabled(),
+    )
     values = propagation.values if propagation.values.requires_grad else None
     z: Tensor = _Equilibrium.apply(values, weight, stack, request)  # type: ignore[no-untyped-call]
-    return z, log
+    return z, request.log

@@ -1,4 +1,4 @@
-"""The public solve of one equation, or of several scales together."""
+"""Public functions that solve one equation, or the equations of several scales."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_scale, check_scales
 from mgnni.implicit.linear import equilibria
-from mgnni.solve.result import SolveResult, SolveStats
-from mgnni.solve.solve import Options
+from mgnni.solve.result import Options, SolveResult, SolveStats
 
 
 def solve_equilibrium(
@@ -28,34 +27,44 @@ def solve_equilibrium(
     memory: str = "fast",
     on_failure: str = "raise",
 ) -> SolveResult:
-    r"""Solve :math:`Z = \gamma P^m Z W + B` for :math:`Z`, with a certificate.
+    r"""Solves :math:`Z = \gamma P^m Z W + B` for :math:`Z`, with a certificate.
 
-    The result is differentiable, any number of times, in ``bias``, in ``weight`` and in the edge
-    weights of the propagation, by the adjoint equation.
+    The result is differentiable in ``bias``, in ``weight`` and in the edge weights of the
+    propagation by the adjoint equation, any number of times.
 
     Args:
-        propagation: the operator :math:`P` of the graph.
-        weight: :math:`W`, any square matrix with :math:`\gamma \|W\|_2 \|P\|^m < 1`.
-        bias: :math:`B`.
-        scale: :math:`m`, hops of one implicit step.
-        gamma: :math:`\gamma`, in [0, 1).
-        solver: ``"auto"``, ``"picard"``, ``"anderson"``, ``"cg"``, ``"gmres"``, ``"series"``,
-            ``"chebyshev"``, ``"spectral"`` or ``"wide"``; ``"auto"`` goes by what is proven and
-            by size.
-        tol: bound on the residual relative to the larger of :math:`\|B\|_F`, :math:`\|Z\|_F`,
-            in each graph; of the adjoint equation too.
-        max_iter: iteration budget; by default as many as the contraction proves to be enough.
-        memory: ``"fast"`` keeps :math:`P^m Z` for the backward pass, ``"low"`` computes it again.
-        on_failure: ``"raise"`` a :class:`~mgnni.ConvergenceError`, or ``"warn"``.
+        propagation (Propagation): The operator :math:`P` of the graph.
+        weight (Tensor): Any square matrix :math:`W` with :math:`\gamma \|W\|_2 \|P\|^m < 1`.
+        bias (Tensor): The bias :math:`B`.
+        scale (int, optional): The scale :math:`m`, the number of hops per implicit step.
+            (default: :obj:`1`)
+        gamma (float, optional): The factor :math:`\gamma`, in [0, 1). (default: :obj:`0.8`)
+        solver (str, optional): ``"picard"``, ``"anderson"``, ``"cg"``, ``"gmres"``,
+            ``"series"``, ``"chebyshev"``, ``"spectral"``, ``"wide"``, ``"dense"``, or ``"auto"``,
+            which chooses by symmetry, contraction and size. (default: :obj:`"auto"`)
+        tol (float, optional): Bound on the residual relative to the larger of :math:`\|B\|_F`
+            and :math:`\|Z\|_F`, in each graph. Also used for the adjoint equation.
+            (default: :obj:`1e-6`)
+        max_iter (int, optional): Largest number of iterations. By default, a number that
+            provably suffices.
+        memory (str, optional): ``"fast"`` keeps :math:`P^m Z` for the backward pass, ``"low"``
+            recomputes it. (default: :obj:`"fast"`)
+        on_failure (str, optional): ``"raise"`` a :class:`~mgnni.ConvergenceError`, or ``"warn"``.
+            (default: :obj:`"raise"`)
 
     Returns:
         The solution with its residual, iterations, status and certified ``error_bound``.
+
+    Shapes:
+        - **weight:** ``(channels, channels)``
+        - **bias:** ``(num_nodes, channels)``
+        - **output:** ``value`` has shape ``(num_nodes, channels)``
     """
     check_scale(scale)
     if weight.dim() != 2:
         raise ArgumentError(
-            f"'weight' must be a square matrix (got shape {tuple(weight.shape)}); for one weight a "
-            "scale use solve_equilibria"
+            f"'weight' must be a square matrix (got shape {tuple(weight.shape)}); for one weight "
+            "per scale use solve_equilibria"
         )
     (result,) = solve_equilibria(
         propagation,
@@ -85,10 +94,30 @@ def solve_equilibria(
     memory: str = "fast",
     on_failure: str = "raise",
 ) -> tuple[SolveResult, ...]:
-    """Solve the equations of several scales together; one result a scale.
+    """Solves the equations of several scales together.
 
-    As :func:`solve_equilibrium`, with one weight a scale and a common bias. Solving them together
-    shares the products with the operator where that is cheaper.
+    As :func:`solve_equilibrium`, with one weight per scale and a common bias. The scales share
+    products with the operator where that is cheaper.
+
+    Args:
+        propagation (Propagation): The operator of the graph.
+        weight (Tensor): One weight per scale.
+        bias (Tensor): The common bias.
+        scales (Sequence[int], optional): The scales. (default: :obj:`(1, 2)`)
+        gamma (float, optional): See :func:`solve_equilibrium`. (default: :obj:`0.8`)
+        solver (str, optional): See :func:`solve_equilibrium`. (default: :obj:`"auto"`)
+        tol (float, optional): See :func:`solve_equilibrium`. (default: :obj:`1e-6`)
+        max_iter (int, optional): See :func:`solve_equilibrium`. (default: :obj:`None`)
+        memory (str, optional): See :func:`solve_equilibrium`. (default: :obj:`"fast"`)
+        on_failure (str, optional): See :func:`solve_equilibrium`. (default: :obj:`"raise"`)
+
+    Returns:
+        One result per scale.
+
+    Shapes:
+        - **weight:** ``(scales, channels, channels)``
+        - **bias:** ``(num_nodes, channels)``
+        - **output:** each ``value`` has shape ``(num_nodes, channels)``
     """
     scales = check_scales(scales)
     if bias.dim() != 2:
@@ -109,7 +138,7 @@ def solve_equilibria(
     names = [field.name for field in fields(SolveStats)]
     results = []
     for index, value in enumerate(z.unbind()):
-        # Under vmap there is a record for every member of the batch; the worst speaks for all.
+        # Under vmap there is one record per member of the batch; report the worst.
         records = log.forward[index :: len(scales)]
         stats = max(records, key=lambda record: record.relative_residual)
         kept = {name: getattr(stats, name) for name in names}

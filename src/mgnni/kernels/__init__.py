@@ -1,1 +1,1 @@
-"""CUDA kernels, compiled when first needed; without them everything runs by plain torch."""
+"""CUDA kernels, compiled at first use. Everything also runs without them, in plain torch."""

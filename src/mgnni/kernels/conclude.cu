@@ -1,15 +1,15 @@
-// From norms to certificates: one thread an equation and graph.
+// From norms to certificates: one thread per equation and graph.
 
 extern "C" __global__ void conclude(
     const double* __restrict__ found,    // (6, equations, graphs), from norms.cu
     const double* __restrict__ values,   // (equations, padded): eigenvalues, falling
     const double* __restrict__ steps,    // (equations): gamma times a bound on the norm of P^m
-    const double* __restrict__ factors,  // (equations): of the rounding of a residual
-    const double* __restrict__ turned,   // (graphs): to the Frobenius norm, or null
+    const double* __restrict__ factors,  // (equations): rounding factors of a residual
+    const double* __restrict__ turned,   // (graphs): factor to the Frobenius norm, or null
     const int* __restrict__ needed,      // (equations)
     double* numbers,  // (5, equations, graphs): residual, reference, bound, contraction, iterations
     int equations, int graphs, int padded, int other, double unit,
-    double left) {  // what an eigenvalue may be larger by than it was found
+    double left) {  // bound on the error of an eigenvalue
   const int i = blockIdx.x * blockDim.x + threadIdx.x, all = equations * graphs;
   if (i >= all) return;
   const int equation = i / graphs, graph = i - equation * graphs;

@@ -1,9 +1,9 @@
-// Dropout by masks that are a function of key and place; layers/dropout.py says which.
+// Dropout with masks that are a function of key and counter, as in Dropout of the layers.
 
 extern "C" __global__ void dropout(
     const float* __restrict__ x, float* out,  // (runs, size)
     const long long* __restrict__ key,        // (runs)
-    const int* __restrict__ place,            // (size), or null: as they come
+    const int* __restrict__ place,            // (size), or null to count the entries
     long long all, long long size, int threshold, float rest) {
   for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < all;
        i += (long long)gridDim.x * blockDim.x) {

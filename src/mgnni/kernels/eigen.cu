@@ -1,17 +1,17 @@
-// Eigenpairs of small symmetric positive semidefinite matrices, one block a matrix, in float64.
+// Eigenpairs of small symmetric positive semidefinite matrices, one block per matrix, in float64.
 //
-// Jacobi's method: C = V^T W V is turned in pairs of rows and columns until it is diagonal. All
-// pairs of a round are disjoint: their rotations are found first, and then applied to all of C, in
-// blocks of two by two, and to V. It starts from the V of the last time, if there is one: after a
-// step of training that is nearly right, and for the same W it is right, and stays to the last bit.
+// Jacobi's method: C = V^T W V is rotated in pairs of rows and columns until it is diagonal. All
+// pairs of a round are disjoint: their rotations are computed first, and then applied to all of C,
+// in blocks of two by two, and to V. It starts from the V of the last call, if there is one: after a
+// training step it is nearly right, and for the same W the result is the same to the last bit.
 //
-// An odd one out is paired with a row of zeros. C is in shared memory, and so is V if there is room.
+// An odd row is paired with a row of zeros. C is in shared memory, and so is V if it fits.
 
 #define MOST_SWEEPS 30
-#define AT_A_TIME 4  // entries of a column in a product, for one thread
-#define TINY 1e-12   // eigenvalues up to this are all alike, and stay in the order they have
+#define AT_A_TIME 4  // entries of a column per thread in a product
+#define TINY 1e-12   // eigenvalues up to this are treated as equal and keep their order
 
-// The i-th pair of a round in which everybody plays, and of all rounds nobody meets twice.
+// The i-th pair of a round, in round-robin ordering.
 __device__ __forceinline__ int2 pair_of(int round, int i, int players) {
   if (i == 0) return make_int2(players - 1, round);
   int p = round + i, q = round - i;
@@ -20,7 +20,7 @@ __device__ __forceinline__ int2 pair_of(int round, int i, int players) {
   return make_int2(p, q);
 }
 
-// out = left^T right, h by h; rows of out and right are n numbers long, and those of left as given.
+// out = left^T right, h by h; rows of out and right have stride n, and those of left as given.
 template <typename T>
 __device__ __forceinline__ void product(
     double* out, const T* left, long next_k, long next_row, const double* right, int h, int n) {
@@ -39,7 +39,7 @@ __device__ __forceinline__ void product(
   }
 }
 
-template <bool APART>  // whether V is in other memory
+template <bool APART>  // whether V is in global memory
 __device__ __forceinline__ void run(
     const float* __restrict__ weight, float* vectors, double* values, double* basis, double* room,
     int h, int padded, double close) {
@@ -75,13 +75,13 @@ __device__ __forceinline__ void run(
         const double x = c[pq.x * n + pq.y];
         double2 cs = make_double2(1, 0);
         if (fabs(x) > close) {
-          // The angle needs no more than single precision; that it is a rotation does.
+          // The angle needs single precision only, but the rotation must be orthogonal.
           const double apart = c[pq.y * n + pq.y] - c[pq.x * n + pq.x];
           const float zeta = (float)(apart * 0.5) / (float)x;
           const float root = sqrtf(fmaf(zeta, zeta, 1.f));
           const double t = isinf(root) ? 0.5f / zeta : copysignf(1.f, zeta) / (fabsf(zeta) + root);
           const double length = 1 + t * t;
-          double y = rsqrtf((float)length);  // and two of Newton's steps, faster than a root
+          double y = rsqrtf((float)length);  // followed by two Newton steps, faster than a root
           y *= 1.5 - 0.5 * length * y * y;
           y *= 1.5 - 0.5 * length * y * y;
           cs = make_double2(y, y * t);
@@ -104,7 +104,7 @@ __device__ __forceinline__ void run(
         const double e = left.y * top[k.y] + left.x * low[k.y];
         top[k.x] = right.x * a - right.y * b;
         low[k.y] = right.y * d + right.x * e;
-        top[k.y] = right.y * a + right.x * b;  // not quite zero within a pair: so the angle was
+        top[k.y] = right.y * a + right.x * b;  // not quite zero within a pair, because the angle is rounded
         low[k.x] = right.x * d - right.y * e;
       }
       if (right.y == 0) continue;
@@ -116,7 +116,7 @@ __device__ __forceinline__ void run(
     }
     if (!turned) break;
   }
-  // From V and W alone, so that they are the same whenever V is.
+  // Computed from V and W alone, so that equal V give equal results.
   __syncthreads();
   product(rooms, w, 1, h, v, h, n);
   __syncthreads();
@@ -154,7 +154,7 @@ __device__ __forceinline__ void run(
     out[row * padded + rank] = (float)v[row * n + col];
     last[row * h + rank] = v[row * n + col];
   }
-  if (threadIdx.x == 0) last[h * h] = finite ? 1.0 : 0.0;  // nothing is built on what is not finite
+  if (threadIdx.x == 0) last[h * h] = finite ? 1.0 : 0.0;  // do not start from non-finite vectors
 }
 
 #define KERNEL(NAME, APART)                                                                       \

@@ -1,6 +1,7 @@
-"""The kernels as functions of tensors; plain torch does the same elsewhere, and is what tests ask.
+"""The CUDA kernels as functions of tensors.
 
-All of them are asynchronous, and none looks at a number on the host.
+All of them are asynchronous: none synchronises host and device. Tests compare them with plain
+torch.
 """
 
 from __future__ import annotations
@@ -15,37 +16,37 @@ from torch import Tensor
 from mgnni.kernels.nvrtc import launch, shared_memory, why_not
 from mgnni.kernels.rows import Rows
 
-COLUMNS = 8  # of a group: they are worked on, and left out, together
-_FEW = 4  # groups up to which rows are cut into short parts, if there is room
-CLOSE = 1e-8  # what may be left off the diagonal, in any place
-MOST_CHANNELS = 128  # of a matrix whose eigenpairs a kernel finds
-MOST_ROOTS = 16  # scales up to this one have a Chebyshev table
+COLUMNS = 8  # columns per group; a group is processed, and left out, as a whole
+_FEW = 4  # number of groups up to which rows are split into short parts, if memory allows
+CLOSE = 1e-8  # largest off-diagonal entry that the eigenvalue kernel may leave
+MOST_CHANNELS = 128  # largest matrix for the eigenvalue kernel
+MOST_ROOTS = 16  # largest scale for which there is a Chebyshev table
 
 
 def padded(channels: int) -> int:
-    """Columns of an equation, whole groups."""
+    """Number of columns of an equation, rounded up to whole groups."""
     return -(-channels // COLUMNS) * COLUMNS
 
 
 @lru_cache
 def processors(device: torch.device) -> int:
-    """How many blocks run at one time."""
+    """Number of multiprocessors."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 @lru_cache
 def _widest(device: torch.device, copies: int) -> int:
-    """The widest matrix of which a block has so many copies in float64."""
+    """The widest matrix of which a block can hold this many float64 copies."""
     return int(((shared_memory(device) - 4096) / (8 * copies)) ** 0.5) - 3
 
 
 def widest(device: torch.device) -> int:
-    """The widest matrix that a block has room for, and is sooner done with than a library."""
+    """The widest matrix that fits into a block and is faster there than in a library."""
     return min(_widest(device, 1), MOST_CHANNELS)
 
 
 def has_eigenpairs(weight: Tensor) -> bool:
-    """Whether :func:`eigenpairs` can find those of these matrices."""
+    """Whether :func:`eigenpairs` supports these matrices."""
     return (
         weight.device.type == "cuda"
         and weight.dtype is torch.float32
@@ -54,18 +55,28 @@ def has_eigenpairs(weight: Tensor) -> bool:
     )
 
 
-def new_basis(weight: Tensor) -> Tensor:
-    """Room for :func:`eigenpairs` to start from where it ended the last time."""
+def basis_for(weight: Tensor, before: Tensor | None = None) -> Tensor:
+    """Returns memory for the initial vectors of :func:`eigenpairs`.
+
+    Args:
+        weight (Tensor): The matrices, shape ``(matrices, channels, channels)``.
+        before (Tensor, optional): Memory of an earlier call, returned if it is of the same size.
+    """
     count, h, _ = weight.shape
-    return weight.new_zeros(count, h * h + 1, dtype=torch.float64)
+    shape = (count, h * h + 1)
+    if before is not None and (before.shape, before.device) == (shape, weight.device):
+        return before
+    with torch.inference_mode(False):
+        return weight.new_zeros(shape, dtype=torch.float64)
 
 
 def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return eigenvalues and eigenvectors of symmetric positive semidefinite matrices.
+    """Returns eigenvalues and eigenvectors of symmetric positive semidefinite matrices.
 
     Args:
-        weight: the matrices.
-        basis: from :func:`new_basis`, for matrices that change little from call to call.
+        weight (Tensor): The matrices.
+        basis (Tensor, optional): Memory from :func:`basis_for` with the eigenvectors of an earlier
+            call, from which the kernel starts. They are overwritten.
 
     Shapes:
         - **weight:** ``(matrices, channels, channels)``, float32
@@ -78,7 +89,7 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
     values = weight.new_empty(count, wide, dtype=torch.float64)
     apart = h > _widest(weight.device, 2)
     even = h + h % 2
-    threads = even // 2 * min(1024 // even, h)  # one pair of columns a thread, so many rows
+    threads = even // 2 * min(1024 // even, h)  # each thread takes one pair of columns
     launch(
         "eigen_wide" if apart else "eigen",
         count,
@@ -86,7 +97,7 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
         weight.contiguous(),
         vectors,
         values,
-        new_basis(weight) if basis is None else basis,
+        basis_for(weight, basis),
         values.new_empty(count, 2, even, even),
         h,
         wide,
@@ -98,12 +109,12 @@ def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Ten
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Polynomials of all columns: coefficients of every term, and how far each group goes."""
+    """Expansions of all columns: coefficients of every term, and degrees."""
 
     coefficient: Tensor  # shape: (terms, width)
     degree: Tensor  # shape: (groups,), 32-bit
-    columns: Tensor  # shape: (width,), 32-bit: the degrees of the columns themselves
-    needed: Tensor  # shape: (equations,), 32-bit: the largest degree of each equation
+    columns: Tensor  # degrees of the columns, shape: (width,), 32-bit
+    needed: Tensor  # largest degree per equation, shape: (equations,), 32-bit
 
 
 def table(
@@ -116,7 +127,7 @@ def table(
     bound: float,
     tol: float,
 ) -> Table:
-    """Return the truncated series of ``1 / (1 - gamma lambda s^m)`` for every eigenvalue."""
+    """Returns the truncated expansion of ``1 / (1 - gamma lambda s^m)`` for every eigenvalue."""
     equations, wide = values.shape
     width = equations * wide
     coefficient = values.new_empty(terms, width, dtype=torch.float32)
@@ -144,7 +155,7 @@ def table(
 
 
 def has_room(rows: Rows, width: int, device: torch.device) -> bool:
-    """Whether a block can hold the sums of its parts, for a group of columns at a time."""
+    """Whether a block can hold the partial sums of its rows for one group of columns."""
     needed = 4 * COLUMNS * rows.parts[1] + 4 * (width // COLUMNS)
     return needed <= shared_memory(device) - 2048
 
@@ -160,7 +171,7 @@ def sweep(
     chebyshev: bool = False,
     bound: float = 1.0,
 ) -> Tensor:
-    """Return the polynomials of ``P / bound``, applied to every column; ``columns`` is used up."""
+    """Applies the expansions in ``P / bound`` to every column; overwrites ``columns``."""
     width = columns.size(1)
     groups, room = width // COLUMNS, shared_memory(columns.device) - 2048
     fine, coarse = rows.parts
@@ -211,26 +222,26 @@ def sweep(
 def certificates(
     residual: Tensor,
     z: Tensor,  # shape: (equations, num_nodes, channels), as the residual
-    bias: Tensor,  # one, or as many
+    bias: Tensor,  # one, or one per equation
     values: Tensor,
     needed: Tensor,
     *,
     batch: Tensor | None,
     num_graphs: int,
-    weight: Tensor | None,  # of the rows in a norm that is not Frobenius', float64
-    largest: bool,  # whether that norm is the largest row, or else a sum
-    turned: Tensor | None,  # from that norm to Frobenius', one a graph
+    weight: Tensor | None,  # of the nodes, if the norm is not the Frobenius norm; float64
+    largest: bool,  # whether that norm is a maximum, else a sum
+    to_frobenius: Tensor | None,  # factor from that norm to the Frobenius norm, per graph
     steps: Tensor,
     factors: Tensor,
 ) -> Tensor:
-    """Return residual, reference, error bound, contraction and iterations.
+    """Returns residual, reference, error bound, contraction and iterations.
 
     Shapes:
         - **output:** ``(5, equations, num_graphs)``, float64
     """
     equations, nodes, h = residual.shape
     found = residual.new_zeros(6, equations, num_graphs, dtype=torch.float64)
-    blocks = max(1, min(-(-nodes // 128), 2 * processors(z.device)))  # of an equation
+    blocks = max(1, min(-(-nodes // 128), 2 * processors(z.device)))  # per equation
     null = ctypes.c_void_p(None)
     launch(
         "norms",
@@ -259,7 +270,7 @@ def certificates(
         values,
         steps,
         factors,
-        null if turned is None else turned,
+        null if to_frobenius is None else to_frobenius,
         needed,
         numbers,
         equations,
@@ -273,12 +284,12 @@ def certificates(
 
 
 def dropped(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
-    """Return ``x`` with entries set to zero and the rest scaled up, for one key a run.
+    """Applies dropout to independent runs, with one random key per run.
 
     Shapes:
         - **x:** ``(runs, ...)``, float32
         - **key:** ``(runs,)``, 64-bit
-        - **place:** as many 32-bit numbers as a run has entries; none: as they come
+        - **place:** one 32-bit counter per entry of a run; :obj:`None` counts the entries
     """
     x = x.contiguous()
     out = torch.empty_like(x)

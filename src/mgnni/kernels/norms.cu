@@ -1,10 +1,10 @@
-// Norms of residual, state and bias, graph by graph, in float64: sums of squares, and the norm in
-// which the operator contracts (a largest row or a sum of rows, weighted), if that is another one.
-// Every team takes a range of rows. A batch of graphs is told apart as rows go by; of a single graph
-// the whole block adds up first, as thousands of teams would wait for one another at one number.
+// Norms of residual, state and bias per graph, in float64: sums of squares, and the norm in
+// which the operator contracts (a weighted maximum or sum of rows), if it is a different one.
+// Every team takes a range of rows. For a batch of graphs, teams add to the number of each graph. For
+// a single graph, each block reduces first, because thousands of atomic adds to one number are slow.
 
-#define TEAM 8    // lanes that take a row
-#define TEAMS 32  // of a block
+#define TEAM 8    // lanes per row
+#define TEAMS 32  // teams per block
 
 __device__ __forceinline__ double size(const float* x, int h, int lane, unsigned mask) {
   double sum = 0;
@@ -18,7 +18,7 @@ __device__ __forceinline__ double larger(double a, double b) {  // keeps a nan
 }
 
 __device__ __forceinline__ void put(double* place, double number, bool largest) {
-  if (largest)  // of numbers that are not negative, as bits
+  if (largest)  // non-negative numbers compare like their bits
     atomicMax((unsigned long long*)place, __double_as_longlong(number));
   else
     atomicAdd(place, number);
@@ -26,10 +26,10 @@ __device__ __forceinline__ void put(double* place, double number, bool largest) 
 
 extern "C" __global__ void __launch_bounds__(TEAM * TEAMS) norms(
     const float* __restrict__ residual, const float* __restrict__ z,  // (equations, nodes, h)
-    const float* __restrict__ bias,                                   // one, or as many
+    const float* __restrict__ bias,                                   // one, or one per equation
     const long long* __restrict__ batch,                              // (nodes), or null
     const double* __restrict__ weight,                                // (nodes), or null
-    double* found,  // (6, equations, graphs), zero before
+    double* found,  // (6, equations, graphs), zero on entry
     int equations, int nodes, int h, int graphs, int shared, int largest, int blocks) {
   __shared__ double sums[6][TEAMS];
   const int lane = threadIdx.x % TEAM, team = threadIdx.x / TEAM;

@@ -1,7 +1,7 @@
-"""Compile CUDA source at run time with NVRTC, and launch it on torch's stream.
+"""Compiles CUDA source at run time with NVRTC, and launches it on torch's stream.
 
-Both libraries come with every CUDA build of torch, so nothing has to be installed, and no compiler
-is needed on the machine. What is missing is named by :func:`why_not`.
+NVRTC and the driver come with every CUDA build of torch, so nothing has to be installed and no
+compiler is needed. :func:`why_not` names what is missing.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torch import Tensor
 
 from mgnni.errors import MgnniError
 
-SWITCH = "MGNNI_KERNELS"  # set to 0 to do without
+SWITCH = "MGNNI_KERNELS"  # set to 0 to disable the kernels
 _NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 _MAX_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
 class KernelError(MgnniError):
-    """A kernel that could not be compiled or launched."""
+    """Raised if a kernel cannot be compiled or launched."""
 
 
 @lru_cache
 def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
-    """The driver and NVRTC."""
+    """Loads the driver and NVRTC."""
     major = str(torch.version.cuda).split(".")[0]
     name = f"libnvrtc.so.{major}"
     beside = Path(torch.__file__).parents[1].glob(f"nvidia/**/{name}")
@@ -42,7 +42,7 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
 
 @lru_cache
 def why_not() -> str | None:
-    """Why kernels cannot be used here, or None if they can."""
+    """Returns why kernels cannot be used, or :obj:`None` if they can."""
     if os.environ.get(SWITCH) == "0":
         return f"{SWITCH}=0 is set"
     if not torch.cuda.is_available() or torch.version.cuda is None:
@@ -56,11 +56,13 @@ def why_not() -> str | None:
 
 def _checked(code: int, what: str) -> None:
     if code:
-        raise KernelError(f"{what} failed with CUDA error {code}; set {SWITCH}=0 to do without")
+        raise KernelError(
+            f"{what} failed with CUDA error {code}; set {SWITCH}=0 to disable the kernels"
+        )
 
 
 def _compiled(source: str, name: str, architecture: str) -> bytes:
-    """Return machine code for a device."""
+    """Compiles for an architecture."""
     _, nvrtc = _libraries()
     program = ctypes.c_void_p()
     text = (source.encode(), name.encode(), 0, None, None)
@@ -84,14 +86,14 @@ def _compiled(source: str, name: str, architecture: str) -> bytes:
 
 @lru_cache
 def shared_memory(device: int | torch.device) -> int:
-    """Bytes of shared memory that a block can have."""
+    """Largest number of bytes of shared memory per block."""
     properties = torch.cuda.get_device_properties(device)
     return int(getattr(properties, "shared_memory_per_block_optin", 48 * 1024))
 
 
 @lru_cache
 def _context(device: int) -> ctypes.c_void_p:
-    """The context that torch uses too."""
+    """The primary context, which torch uses too."""
     driver, _ = _libraries()
     handle, context = ctypes.c_int(), ctypes.c_void_p()
     _checked(driver.cuDeviceGet(ctypes.byref(handle), device), f"finding device {device}")
@@ -101,7 +103,7 @@ def _context(device: int) -> ctypes.c_void_p:
 
 
 def enter(device: torch.device) -> None:
-    """Have this thread, one of autograd's perhaps, meet the device; torch warns if it has not."""
+    """Sets the CUDA context of this thread, because autograd threads may have none."""
     if device.type != "cuda":
         return
     driver, _ = _libraries()
@@ -114,7 +116,7 @@ def enter(device: torch.device) -> None:
 
 @lru_cache
 def _binary(file: str, device: int) -> bytes:
-    """Machine code of a file, compiled once."""
+    """Returns the compiled code of a file; compiled once."""
     source = (Path(__file__).parent / file).read_text(encoding="utf-8")
     major, minor = torch.cuda.get_device_capability(device)
     return _compiled(source, file, f"sm_{major}{minor}")
@@ -122,7 +124,7 @@ def _binary(file: str, device: int) -> bytes:
 
 @lru_cache
 def _function(name: str, device: int) -> ctypes.c_void_p:
-    """The kernel ``name`` on a device; its file is named by the part before an underscore."""
+    """Returns a kernel; the part of its name before an underscore is its file."""
     driver, _ = _libraries()
     binary = _binary(f"{name.split('_')[0]}.cu", device)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -145,17 +147,17 @@ def launch(
     tiles: int = 1,
     cooperative: bool = False,
 ) -> None:
-    """Launch a kernel on the current stream of the device of its first tensor.
+    """Launches a kernel on the current stream of the device of its first tensor.
 
     Args:
-        name: of the kernel; its file is named by the part before an underscore.
-        blocks: of the grid.
-        threads: of a block.
-        arguments: tensors, ints (32 bits), or ctypes values.
-        shared: bytes of dynamic shared memory.
-        tiles: of the grid, in its second dimension.
-        cooperative: have all blocks on the device at one time, so that they can wait for
-            one another.
+        name (str): Name of the kernel; the part before an underscore is its file.
+        blocks (int): Number of blocks in the grid.
+        threads (int): Number of threads per block.
+        arguments: Tensors, 32-bit ints, or ctypes values.
+        shared (int, optional): Bytes of dynamic shared memory. (default: :obj:`0`)
+        tiles (int, optional): Second dimension of the grid. (default: :obj:`1`)
+        cooperative (bool, optional): If set to :obj:`True`, all blocks are resident at the same
+            time and can wait for one another. (default: :obj:`False`)
     """
     index = next(a.get_device() for a in arguments if isinstance(a, Tensor))
     if index != torch.cuda.current_device():
@@ -171,7 +173,7 @@ def launch(
     start = driver.cuLaunchCooperativeKernel if cooperative else driver.cuLaunchKernel
     rest = () if cooperative else (None,)
     code = start(*shape, *rest)
-    if code == _NO_CONTEXT:  # this thread, one of autograd's perhaps, has not met the device yet
+    if code == _NO_CONTEXT:  # autograd threads may have no context yet
         _checked(driver.cuCtxSetCurrent(_context(index)), f"entering device {index}")
         code = start(*shape, *rest)
     _checked(code, f"launching {name}")

@@ -1,4 +1,4 @@
-"""How the rows of a sparse matrix are shared out to the blocks of a persistent kernel."""
+"""Assigns the rows of a sparse matrix to the blocks of a persistent kernel."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-TEAMS = 128  # of a block, each of which takes a part at a time
-FINE, COARSE = 16, 64  # entries of a part at most, with few columns to work on and with many
-FIXED = 8  # what a row costs besides its entries, in entries
-ENTRIES = 512  # that a block should have at least: fewer blocks wait less for one another
+TEAMS = 128  # teams per block; each processes one part at a time
+FINE, COARSE = 16, 64  # largest number of entries per part, for few and for many columns
+FIXED = 8  # cost of a row besides its entries, in entries
+ENTRIES = 512  # fewest entries per block, because fewer blocks synchronise faster
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows in ranges of about equal work, one a block, and cut into parts, in two ways.
+    """Rows in ranges of about equal work per block, split into short and into long parts.
 
     Attributes:
         row_of: first row of each block, shape ``(blocks + 1,)``, 32-bit as all of these.
         entry_of: first entry of each block, shape ``(blocks + 1,)``.
-        part: first entry of each part, shape ``(2, parts + 1)``: of short ones, then of long ones,
-            as many as there are, padded to equal length.
+        part: first entry of each part, shape ``(2, parts + 1)``, short parts first, padded to equal
+            length.
         first: first part of each row, shape ``(2, rows + 1)``; a row without entries has none.
-        parts: parts of the block that has most, short ones and long ones.
-        entries: entries of the block that has most.
-        rows: rows of the block that has most.
+        parts: largest numbers of short and of long parts of a block.
+        entries: largest number of entries of a block.
+        rows: largest number of rows of a block.
     """
 
     row_of: Tensor
@@ -44,7 +44,7 @@ class Rows:
 
 
 def share_out(lengths: Tensor, processors: int, device: torch.device) -> Rows:
-    """Share rows with so many entries out, given on the CPU, and send them with one transfer."""
+    """Assigns rows of these lengths, given on the CPU, and sends the result in one transfer."""
     count = lengths.numpy().astype(np.int64)
     n = len(count)
     crow = np.concatenate([[0], np.cumsum(count)])
@@ -57,8 +57,8 @@ def share_out(lengths: Tensor, processors: int, device: torch.device) -> Rows:
         pieces = -(-count // longest)
         first = np.concatenate([[0], np.cumsum(pieces)])
         row = np.repeat(np.arange(n), pieces)
-        number = np.arange(len(row)) - first[row]  # of a part in its row
-        # Parts of one row are of like length, so that no team is left with a crumb.
+        number = np.arange(len(row)) - first[row]  # index of a part within its row
+        # Parts of one row have about equal length, so that the teams have equal work.
         start = crow[row] + count[row] * number // pieces[row]
         firsts.append(first)
         starts.append(np.concatenate([start, crow[-1:]]))

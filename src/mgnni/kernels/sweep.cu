@@ -4,15 +4,15 @@
 //               t_k = 2 P t_{k-1} - t_{k-2} (Chebyshev; t_1 = P t_0),
 //   total = sum_k coefficient[k] * t_k,     column by column.
 //
-// Columns are worked on in groups of eight; a group is left out once its degree is reached. Every
-// block owns a range of rows, so that a step needs one barrier over the grid and no atomics, and
-// sums always add in one order. With few groups a step is a matter of latency alone: rows are cut
-// into parts so short that all of them are read at one time, and what a block needs of P it keeps
-// in shared memory, if that is large enough.
+// Columns are processed in groups of eight; a group is skipped once its degree is reached. Every
+// block owns a range of rows, so that a step needs one grid barrier and no atomics, and sums are
+// always added in the same order. With few groups, a step is bound by latency: rows are split into
+// parts short enough to be read at once, and a block keeps its part of P in shared memory if it
+// fits.
 
-#define COLUMNS 8     // of a group
-#define TEAM 8        // lanes that take a part
-#define NEIGHBOURS 4  // that a team reads at one time: two lanes each, with four columns a lane
+#define COLUMNS 8     // columns per group
+#define TEAM 8        // lanes per part
+#define NEIGHBOURS 4  // entries that a team reads at once: two lanes each, four columns per lane
 
 __device__ __forceinline__ void barrier(unsigned* arrived, unsigned goal) {
   __syncthreads();
@@ -46,10 +46,10 @@ extern "C" __global__ void __launch_bounds__(1024, 1) sweep(
     int all_parts, int all_rows, int most_entries, int most_rows, int chebyshev, float inverse) {
   extern __shared__ __align__(16) float memory[];
   const int groups = width / COLUMNS;
-  float* partial = memory;  // sums of the parts of some groups
+  float* partial = memory;  // partial sums
   int* own_col = (int*)(partial + (long)max(few * fine, together * coarse) * COLUMNS);
   float* own_value = (float*)(own_col + most_entries);
-  int* own_part = (int*)(own_value + most_entries);  // short ones, then long ones
+  int* own_part = (int*)(own_value + most_entries);  // short parts, then long parts
   int* own_first = own_part + (most_entries ? fine + coarse + 2 : 0);
   int* active = own_first + 2 * most_rows;           // groups
   __shared__ int count, least;
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) sweep(
   const int row = row_of[blockIdx.x], rows = row_of[blockIdx.x + 1] - row;
   const int begin = entry_of[blockIdx.x], entries = entry_of[blockIdx.x + 1] - begin;
 
-  // Entries count from the first one of the block, wherever they are kept.
+  // Entries are counted from the first one of the block.
   const int* from_col = col + begin;
   const float* from_value = value + begin;
   if (most_entries) {
@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) sweep(
   int until = 0, wanted = 0, most = 0, part_first = 0, parts = 0;
   const int *from_part = 0, *from_first = 0;
   for (int k = 1;; ++k) {
-    if (k > until) {  // some groups have reached their degree: the same ones in all blocks
+    if (k > until) {  // some groups have reached their degree; the same in all blocks
       __syncthreads();
       if (threadIdx.x == 0) count = 0, least = 1 << 30;
       __syncthreads();
@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) sweep(
       __syncthreads();
       wanted = count, until = least;
       if (wanted == 0) return;
-      const int way = wanted > few;  // with many groups, long parts keep all teams busy
+      const int way = wanted > few;  // with many groups, long parts occupy all teams
       most = way ? together : few;
       from_first = most_entries ? own_first + way * most_rows : first + way * (all_rows + 1) + row;
       part_first = from_first[0], parts = from_first[rows] - part_first;
@@ -115,14 +115,14 @@ extern "C" __global__ void __launch_bounds__(1024, 1) sweep(
     for (int from = 0; from < wanted; from += most) {
       const int some = min(most, wanted - from);
       const float share = 1.f / max(parts, 1);  // a division of small integers
-      if (from) __syncthreads();  // the partial sums of the groups before are read
+      if (from) __syncthreads();  // the previous partial sums have been read
       for (int i = team; i < parts * some; i += teams) {
         const int which = __float2int_rd((i + 0.5f) * share), p = i - which * parts;
         const int stop = from_part[p + 1] - begin;
         const float* x = now + active[from + which] * COLUMNS + 4 * half;
         float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
         int e = from_part[p] - begin + place;
-        for (; e + 3 * NEIGHBOURS < stop; e += 4 * NEIGHBOURS) {  // four loads under way at a time
+        for (; e + 3 * NEIGHBOURS < stop; e += 4 * NEIGHBOURS) {  // four loads in flight
           float4 y[4];
 #pragma unroll
           for (int u = 0; u < 4; ++u)
@@ -141,8 +141,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) sweep(
         }
         if (place == 0) *(float4*)(partial + (long)i * COLUMNS + 4 * half) = sum;
       }
-      // The sums above end in shared memory; what a row needs besides is asked for before all of
-      // them have arrived there.
+      // Load what a row needs besides its partial sums before these have arrived in shared memory.
       int i = threadIdx.x;
       do {
         const bool mine = i < 2 * rows * some;

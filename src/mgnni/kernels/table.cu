@@ -1,5 +1,5 @@
-// Coefficients and degrees of the polynomials that a sweep applies, one thread a column. Columns
-// with equally large eigenvalues stand together, whatever their equation.
+// Coefficients and degrees of the polynomials that a sweep applies, one thread per column. Columns
+// are sorted by the rank of their eigenvalues, over all equations.
 
 #define MOST_ROOTS 16
 
@@ -24,9 +24,9 @@ extern "C" __global__ void table(
     const double* __restrict__ values,  // (equations, padded): eigenvalues of the weights
     const int* __restrict__ scales,     // (equations)
     float* coefficient,                 // (terms, width)
-    int* degree,                        // (groups): the largest of eight columns
+    int* degree,                        // (groups): the largest of its columns
     int* column_degree,                 // (width)
-    int* needed,                        // (equations): the largest of all, zero before
+    int* needed,                        // (equations): the largest of all, zero on entry
     int equations, int padded, int terms, int chebyshev, double gamma, double bound, double tol) {
   const int width = equations * padded, c = blockIdx.x * blockDim.x + threadIdx.x;
   int own = 0;

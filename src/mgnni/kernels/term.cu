@@ -1,15 +1,15 @@
-// One term of a sweep, or a product alone, in one pass over memory:
+// One term of a sweep, or a single product, in one pass over memory:
 //
 //   next  = factor * P now + keep * next,
 //   total = total + coefficient * next,     if there is a total.
 //
-// A warp takes a row, whole blocks take a long one, some columns each. Its lanes stand side by side
-// over the columns, up to four columns each; if that leaves lanes over, they take other entries of
-// the row at the same time. Sums always add in one order, and no row has a part in that of another.
-// Only the first columns of the rows are touched, so columns that are finished cost nothing.
+// A warp takes a row; several blocks share a long row, each with some of the columns. The lanes of a
+// warp lie side by side over the columns, up to four columns each; remaining lanes take other
+// entries of the row. Sums are always added in the same order, and rows are independent. Only the
+// leading columns are processed, so finished columns cost nothing.
 //
-// With few columns a row is a matter of latency: then eight lanes take one, so that four times as
-// many rows are under way.
+// With few columns a row is bound by latency. Then eight lanes take a row, so that four times as
+// many rows are in flight.
 
 #define FULL 0xFFFFFFFFu
 #define MOST_WARPS 32
@@ -41,25 +41,25 @@ __device__ __forceinline__ void run(
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int member = warp % warps, teams = blockDim.x / 32 / warps;
   const long long index = (long long)blockIdx.x * teams + warp / warps;
-  if (index >= rows) return;  // a whole block, if its warps share a row
+  if (index >= rows) return;  // the whole block, if its warps share a row
   const int row = chosen ? chosen[index] : (int)index;
   const int begin = crow[row], stop = crow[row + 1];
   if (!chosen && stop - begin > longest) return;
   const int side = 32 / lanes, place = lane / lanes, slot = lane % lanes;
-  const int tile = V * lanes;  // columns taken at one time
+  const int tile = V * lanes;  // columns processed at once
   for (int base = tile * blockIdx.y; base < width; base += tile * gridDim.y) {
     const int column = base + V * slot;
     const bool mine = column < width;
     const T* x = now + (mine ? column : base);
     Pack<T, V> sum = {};
     for (int from = begin + 32 * member; from < stop; from += 32 * warps) {
-      // All lanes read entries together, and hand them on to one another.
+      // All lanes load entries together and exchange them.
       const int e = min(from + lane, stop - 1);
       const int c = __ldcs(col + e);
       const T v = from + lane < stop ? __ldcs(value + e) : T(0);
       const int count = min(32, stop - from);
       int j = place;
-      for (; j - place + 3 * side < count; j += 4 * side) {  // four loads under way at a time
+      for (; j - place + 3 * side < count; j += 4 * side) {  // four loads in flight
         Pack<T, V> y[4];
 #pragma unroll
         for (int u = 0; u < 4; ++u)
@@ -112,7 +112,7 @@ __device__ __forceinline__ void run_narrow(
   const bool mine = !theirs && place == 0 && column < width;
   const long long at = row * pitch + column;
   Pack<T, V> old = {}, s = {}, a = {}, sum = {}, t = {};
-  if (mine) {  // what is needed in the end is asked for first
+  if (mine) {  // load early what is needed at the end
     if (keep != 0) old = load<T, V>(next + at);
     if (total) s = load<T, V>(total + at), a = load<T, V>(coefficient + column);
   }
@@ -122,7 +122,7 @@ __device__ __forceinline__ void run_narrow(
     T v[4];
     Pack<T, V> y[4];
 #pragma unroll
-    for (int u = 0; u < 4; ++u) {  // past the end, the last one counts for nothing
+    for (int u = 0; u < 4; ++u) {  // past the end, the last entry has weight zero
       const int i = min(e + u * side, stop - 1);
       c[u] = __ldcs(col + i);
       v[u] = e + u * side < stop ? __ldcs(value + i) : T(0);

@@ -1,4 +1,4 @@
-"""One term of a sweep, or a product alone, in one pass over memory; and all terms of a sweep."""
+"""Terms of a sweep, each in one pass over memory, and single products."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from torch import Tensor
 
 from mgnni.kernels.nvrtc import launch, why_not
 
-LONG = 1024  # entries past which whole blocks share a row
-HUB = 256  # part of all entries past which one row would keep the others waiting
-NARROW = 16  # columns: where no more are left in wide rows, they are moved together
-_ROWS, _WARPS = 8, 32  # rows of a block, and warps of one that shares a row
-_FEW, _SPARSE = 4, 64  # lanes over the columns, and entries of a row, for eight lanes to take it
-_TILE = 8  # lanes over the columns of a long row: other blocks take other columns
-_KINDS = {torch.float32: ("float", 4), torch.float64: ("double", 2)}  # in one load of a lane
+LONG = 1024  # entries past which a row is shared by whole blocks
+HUB = 256  # a row with more than this fraction of all entries would delay the others
+NARROW = 16  # number of columns up to which the remaining ones are moved together
+_ROWS, _WARPS = 8, 32  # rows per block, and warps per block that shares a row
+_FEW, _SPARSE = 4, 64  # lanes over columns and entries per row up to which 8 lanes take a row
+_TILE = 8  # lanes over the columns of a long row; other blocks take other columns
+_KINDS = {torch.float32: ("float", 4), torch.float64: ("double", 2)}  # type and numbers per load
 
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """The rows of a matrix in CSR, and which of them are long.
+    """The rows of a CSR matrix, and which of them are long.
 
     Attributes:
         crow: row pointers.
         col: column of each entry.
-        lengths: number of entries of each row, on the CPU, where they are looked at.
+        lengths: number of entries of each row, on the CPU.
     """
 
     crow: Tensor
@@ -39,18 +39,18 @@ class Lines:
     @cached_property
     @torch.inference_mode(False)
     def long(self) -> Tensor:
-        """Rows with many entries, 32-bit."""
+        """Indices of rows with many entries, 32-bit."""
         return (self.lengths > LONG).nonzero().flatten().int().to(self.crow.device)
 
     @cached_property
     def even(self) -> bool:
-        """Whether no row holds so much of the matrix that all would wait for it."""
+        """Whether no row is so long that all others would wait for it."""
         longest = int(self.lengths.max()) if self.lengths.numel() else 0
         return longest <= max(LONG, self.col.numel() // HUB)
 
     @property
     def usable(self) -> bool:
-        """Whether the kernels are there, and suit the matrix."""
+        """Whether the kernels are available and suit the matrix."""
         return (
             self.crow.device.type == "cuda"
             and self.crow.dtype is torch.int32
@@ -59,7 +59,7 @@ class Lines:
         )
 
     def fit(self, values: Tensor, columns: Tensor) -> bool:
-        """Whether the matrix with these entries can be multiplied so by these columns."""
+        """Whether the kernels can multiply the matrix with these entries by these columns."""
         return (
             columns.is_cuda
             and columns.device == self.crow.device
@@ -68,7 +68,7 @@ class Lines:
             and columns.dim() == 2
             and columns.numel() > 0
             and columns.is_contiguous()
-            and not any(map(_wrapped, (values, columns)))  # by a transform, which has no memory
+            and not any(map(_wrapped, (values, columns)))  # functorch tensors have no memory
             and self.usable
         )
 
@@ -89,18 +89,20 @@ def add_term(
     factor: float = 1.0,
     keep: float = 0.0,
 ) -> Tensor:
-    """Overwrite ``following`` with ``factor * P now + keep * following`` and return it.
+    """Overwrites ``following`` with ``factor * P now + keep * following`` and returns it.
 
     Args:
-        lines: the rows of the operator.
-        values: its entries.
-        now: the term before, shape ``(num_nodes, columns)`` as all of these, without gaps.
-        following: the term before that one.
-        total: to which the new term is added.
-        coefficient: by which it is multiplied for that, one a column.
-        width: columns to touch, from the first one; all by default. Some more may be touched.
-        factor: of the product.
-        keep: of the term before that one; it is not read if this is zero.
+        lines (Lines): The rows of the operator.
+        values (Tensor): Its entries.
+        now (Tensor): The last term, contiguous, shape ``(num_nodes, columns)``.
+        following (Tensor): The term before, of the same shape.
+        total (Tensor, optional): The sum that the new term is added to.
+        coefficient (Tensor, optional): The coefficient of each column in that sum.
+        width (int, optional): Number of leading columns to process, all by default. A few more
+            may be touched.
+        factor (float, optional): Factor of the product. (default: :obj:`1.0`)
+        keep (float, optional): Factor of ``following``, which is not read if this is zero.
+            (default: :obj:`0.0`)
     """
     pitch = now.size(1)
     name, each = _KINDS[now.dtype]
@@ -146,29 +148,29 @@ def add_terms(
     coefficient: Callable[[int], Tensor],
     step: Callable[[int], tuple[float, float]],
 ) -> None:
-    """Add all terms but the first to ``total``.
+    """Adds all terms but the first to ``total``.
 
-    The last columns left are few, and most terms are theirs alone. Wherever they stand apart, a
-    cache fetches more from between them than of them; so they are moved together.
+    Most terms are needed by a few columns only. These are moved together, because otherwise the
+    caches would mostly load what lies between them.
 
     Args:
-        lines: the rows of the operator.
-        values: its entries.
-        now: the first term, which is lost.
-        before: memory for another one.
-        total: what the terms are added to, in the same shape.
-        widths: how many columns a term is needed by, from the first one; falling.
-        coefficient: returns those of a term, one a column.
-        step: returns the factors of the product with a term, and of the term before it.
+        lines (Lines): The rows of the operator.
+        values (Tensor): Its entries.
+        now (Tensor): The first term; overwritten.
+        before (Tensor): Memory for another term.
+        total (Tensor): The sum, of the same shape.
+        widths (Sequence[int]): Number of leading columns that each term is needed by; falling.
+        coefficient (Callable): Returns the coefficients of a term, one per column.
+        step (Callable): Returns the two factors of the recurrence for a term.
     """
-    left: list[Tensor] = []  # sums, of which some columns go on elsewhere
+    left: list[Tensor] = []  # sums whose first columns continue in other memory
     for k in range(1, len(widths)):
         pitch = 1 << (widths[k] - 1).bit_length()
         if pitch <= NARROW and 2 * pitch <= now.size(1):
             left.append(total)
             now, before, total = (one[:, :pitch].contiguous() for one in (now, before, total))
         factor, keep = step(k)
-        # Those that were moved are all touched, in every term: what was not written is not read.
+        # Columns that were moved are all processed, so that no uninitialised memory is read.
         width = now.size(1) if left else widths[k]
         options: dict[str, Any] = {"width": width, "factor": factor, "keep": keep}
         add_term(lines, values, now, before, total, coefficient(k), **options)

@@ -1,4 +1,4 @@
-"""The implicit layer: one equilibrium equation a scale, solved together."""
+"""The implicit layer: one equilibrium equation per scale, solved together."""
 
 from __future__ import annotations
 
@@ -7,39 +7,48 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import check_choice
+from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.propagation import Propagation
+from mgnni.implicit.cache import Cache
 from mgnni.implicit.check import check_gamma, check_options, check_propagation, check_scales
+from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import MEMORY, ON_FAILURE, equilibria
-from mgnni.implicit.log import SolveLog
-from mgnni.layers.contraction import KnownContraction, contraction
-from mgnni.solve.known import Known
-from mgnni.solve.solve import Options
-from mgnni.solve.solver import SOLVERS
+from mgnni.solve.prepare import SOLVERS
+from mgnni.solve.result import Options, SolveLog
 
 
 class MultiscaleEquilibrium(nn.Module):
     r"""The equilibria of a graph at several scales.
 
-    Returns, for every scale :math:`m`, the unique :math:`Z_m` with
+    From the `"MGNNI: Multiscale Graph Neural Networks with Implicit Layers"
+    <https://arxiv.org/abs/2210.08353>`_ paper:
 
     .. math::  Z_m = \gamma\, P^m Z_m\, g(F_m) + B, \qquad
-               g(F) = F^{\top} F / (\|F^{\top} F\|_F + \epsilon).
+               g(F) = F^{\top} F / (\|F^{\top} F\|_F + \epsilon)
+
+    Every scale :math:`m` has a unique solution :math:`Z_m`.
 
     Args:
-        channels: width :math:`h` of the states.
-        scales: the powers :math:`m`, distinct.
-        gamma: the contraction factor :math:`\gamma \in [0, 1)`.
-        solver, tol, max_iter, memory, on_failure: see :func:`mgnni.solve_equilibrium`.
-        warm_start: start from the states of the last pass over the same graph. They are solved
-            for to the same tolerance, but within it depend on what was solved before.
+        channels (int): Number of channels of the states.
+        scales (Sequence[int], optional): The distinct scales :math:`m`. (default: :obj:`(1, 2)`)
+        gamma (float, optional): The contraction factor :math:`\gamma \in [0, 1)`.
+            (default: :obj:`0.8`)
+        solver (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"auto"`)
+        tol (float, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`1e-6`)
+        max_iter (int, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`None`)
+        memory (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"fast"`)
+        on_failure (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"raise"`)
+        warm_start (bool, optional): If set to :obj:`True`, solves start from the states of the
+            last pass over the same graph. The result meets the same tolerance, but depends on
+            earlier passes within it. (default: :obj:`False`)
 
     Attributes:
-        factor: :math:`F_m`, stacked, shape ``(scales, channels, channels)``.
-        log: how the last pass was solved; its ``backward`` fills when gradients arrive.
+        factor (Parameter): The factors :math:`F_m`, shape ``(scales, channels, channels)``.
+        log (SolveLog): How the last pass was solved. Its ``backward`` records appear once
+            gradients have been computed.
 
     Shapes:
-        - **input:** :math:`B`, ``(num_nodes, channels)``, and the operator
+        - **input:** the bias :math:`B` of shape ``(num_nodes, channels)`` and the operator
         - **output:** ``(scales, num_nodes, channels)``
     """
 
@@ -60,44 +69,53 @@ class MultiscaleEquilibrium(nn.Module):
         self.scales = check_scales(scales)
         self.gamma = check_gamma(gamma)
         check_options(tol, max_iter)
-        check_choice("solver", solver, (*SOLVERS, "auto"))
+        check_choice("solver", solver, SOLVERS)
         self.options = Options(solver, tol, max_iter, warm_start)
         self.memory = check_choice("memory", memory, MEMORY)
         self.on_failure = check_choice("on_failure", on_failure, ON_FAILURE)
         self.factor = nn.Parameter(torch.empty(len(self.scales), channels, channels))
         self.log = SolveLog()
-        self._known = Known()
-        self._contraction = KnownContraction() if memory == "fast" else None
+        self._cache = Cache()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw every factor anew, by Xavier's rule."""
+        """Resets all learnable parameters of the module."""
         for factor in self.factor:
             nn.init.xavier_uniform_(factor)
 
     def forward(self, bias: Tensor, propagation: Propagation) -> Tensor:
-        """Solve for the states of every scale."""
+        r"""Solves for the states of every scale.
+
+        Args:
+            bias (Tensor): The bias :math:`B`, shape ``(num_nodes, channels)``.
+            propagation (Propagation): The operator of the graph.
+        """
         check_propagation(propagation)
-        # An accelerator would have to wait for the answer.
-        known = self._contraction if bias.device.type == "cpu" else None
-        with torch.autocast(bias.device.type, enabled=False):  # a certificate needs full precision
+        if self.factor.dtype is torch.float64 and propagation.dtype is not torch.float64:
+            raise ArgumentError(
+                "'propagation' must be float64 like the layer (got "
+                f"{propagation.dtype}); build it from float64 edge weights or with "
+                "dtype=torch.float64, or use layer.float()"
+            )
+        cache = self._cache if self.memory == "fast" else None
+        with torch.autocast(bias.device.type, enabled=False):  # certificates need full precision
             factor = self.factor.to(propagation.dtype)
             z, self.log = equilibria(
                 propagation,
-                contraction(factor, known=known),
+                contraction(factor, cache=cache),
                 bias.to(propagation.dtype),
                 self.scales,
                 self.gamma,
                 options=self.options,
                 memory=self.memory,
                 on_failure=self.on_failure,
-                known=self._known,
-                normed=True,
+                cache=self._cache,
+                gram=True,
             )
         return z
 
     def extra_repr(self) -> str:
-        """Scales, contraction factor and solver."""
+        """Channels, scales, contraction factor and solver."""
         channels = self.factor.size(-1)
         return (
             f"{channels}, scales={self.scales}, gamma={self.gamma}, "

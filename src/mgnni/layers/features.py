@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mgnni.graph.csr import csr
-from mgnni.implicit.batched import folded
+from mgnni.implicit.vmap import folded
 from mgnni.layers.dropout import Dropout
 
 

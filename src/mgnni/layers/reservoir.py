@@ -46,7 +46,7 @@ class Reservoir(nn.Module):
         connections: weights that a neuron has from other neurons of its layer; none: from all.
         input_connections: weights that a neuron has from the input; none: from all of it.
         max_degree: :math:`k`; none: that of each graph.
-        solver, tol, max_iter: see :func:`~mgnni.implicit.fixed_point.implicit_fixed_point`.
+        solver, tol, max_iter: see :func:`~mgnni.implicit.nonlinear.implicit_fixed_point`.
 
     Attributes:
         input_weight, weight: buffers, drawn once; part of ``state_dict``.

@@ -1,4 +1,4 @@
-"""The solution of a fixed-point equation as a part of a model."""
+"""The solution of a fixed-point equation as a module."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from torch import Tensor, nn
 from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_options
-from mgnni.implicit.fixed_point import implicit_fixed_point
-from mgnni.implicit.log import SolveLog
+from mgnni.implicit.nonlinear import implicit_fixed_point
 from mgnni.solve.fixed_point import SOLVERS
+from mgnni.solve.result import SolveLog
 
 
 class SteadyState(nn.Module):
-    """Solves ``z = map(z, *params)`` over a graph, and remembers how that went.
+    """Solves ``z = map(z, *params)`` over a graph, differentiably.
 
     Args:
-        solver: ``"anderson"`` or ``"picard"``.
-        tol: relative residual to be reached in every graph, forward and backward.
-        max_iter: most steps of a solve; by default as many as are proven to be enough.
+        solver (str): ``"anderson"`` or ``"picard"``.
+        tol (float): Relative residual to reach in every graph, forward and backward.
+        max_iter (int, optional): Largest number of steps. :obj:`None` uses a number that provably
+            suffices.
 
     Attributes:
-        log: how the last equation was solved; its ``backward`` fills when gradients arrive.
+        log (SolveLog): How the last equation was solved. Its ``backward`` records appear once
+            gradients have been computed.
     """
 
     def __init__(self, solver: str, tol: float, max_iter: int | None) -> None:
@@ -44,19 +46,24 @@ class SteadyState(nn.Module):
         log: SolveLog | None = None,
         **proven: Any,
     ) -> Tensor:
-        """Return the solution, differentiable in ``params``.
+        """Returns the solution, differentiable in ``params``.
 
         Args:
-            map: takes a state and ``params``, and returns the next state.
-            params: all that the map depends on and that gradients may be asked for.
-            z0: where to start.
-            propagation: tells which node is in which graph.
-            log: that of several equations of one pass; by default one of its own.
+            map (Callable): Takes states and ``params``, and returns the next states.
+            params (tuple[Tensor, ...]): All tensors that the map depends on and that may require
+                gradients.
+            z0 (Tensor): The initial states.
+            propagation (Propagation): Knows the graph of each node.
+            log (SolveLog, optional): A log shared by several equations of one pass.
             proven: ``contraction`` and ``norm``, see
-                :func:`~mgnni.implicit.fixed_point.implicit_fixed_point`.
+                :func:`~mgnni.implicit.nonlinear.implicit_fixed_point`.
+
+        Shapes:
+            - **z0:** ``(num_nodes, channels)``
+            - **output:** ``(num_nodes, channels)``
         """
         self.log = SolveLog() if log is None else log
-        with torch.autocast(z0.device.type, enabled=False):  # a certificate needs full precision
+        with torch.autocast(z0.device.type, enabled=False):  # certificates need full precision
             result = implicit_fixed_point(
                 map,
                 z0,

@@ -13,7 +13,6 @@ from mgnni.graph.build import FLOWS
 from mgnni.graph.memo import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.heads import pool
 from mgnni.layers.readout import Readout
 from mgnni.models.check import (
@@ -23,6 +22,7 @@ from mgnni.models.check import (
     check_same_graph,
     check_width,
 )
+from mgnni.solve.result import SolveLog
 
 LEVELS = ("auto", "node", "graph")
 

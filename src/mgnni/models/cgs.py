@@ -12,12 +12,12 @@ from torch_geometric.utils import scatter
 from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_gamma
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.attention_gn import AttentionGN
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width, check_widths
+from mgnni.solve.result import SolveLog
 
 GATHERS = ("sources", "targets")
 # None of them is steeper than one, so that the equation contracts with them as without.

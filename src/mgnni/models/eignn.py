@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.eigenbasis import leading_eigenbasis, published_eigenbasis
 from mgnni.graph.propagation import Propagation
+from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
-from mgnni.implicit.log import SolveLog
-from mgnni.layers.contraction import contraction
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.heads import HEADS, LinearHead, ResidualHead
 from mgnni.layers.inputs import MLP
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width
+from mgnni.solve.result import SolveLog
 
 VARIANTS = ("iterative", "closed", "truncated", "published")
 
@@ -193,7 +193,7 @@ class EIGNN(GraphModel):
                 layer.gamma,
                 options=layer.options,
                 memory=layer.memory,
-                normed=True,
+                gram=True,
             )
             return basis.states(y[0])
 

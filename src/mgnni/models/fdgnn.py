@@ -8,12 +8,11 @@ from torch import Tensor, nn
 
 from mgnni.graph.memo import Memo
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.random_readout import RandomReadout
 from mgnni.layers.reservoir import Reservoir
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width
-from mgnni.solve.result import SolveStats
+from mgnni.solve.result import Records, SolveLog
 
 _states: Memo[tuple[Tensor, SolveLog]] = Memo()
 
@@ -122,8 +121,8 @@ class FDGNN(GraphModel):
         return states.to(x.dtype)
 
     def _solved(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, SolveLog]:
-        records: list[SolveStats] = []
+        records: tuple[Records, ...] = ()
         for layer in self.layers:
             x = layer(x, propagation)
-            records += layer.solve.log.forward  # type: ignore[union-attr, arg-type]
-        return x, SolveLog(_forward=tuple(records))
+            records += layer.solve.log.forward_records  # type: ignore[union-attr, operator]
+        return x, SolveLog(records)

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from mgnni.graph.incidence import incidence
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_dropout
+from mgnni.solve.result import SolveLog
 
 
 class GIND(GraphModel):

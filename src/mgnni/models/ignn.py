@@ -11,12 +11,12 @@ from mgnni.errors import ArgumentError
 from mgnni.graph.bounds import perron_bound
 from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.l1_ball import project_l1_ball_rows
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width, check_widths
+from mgnni.solve.result import SolveLog
 
 ROUNDING = 1e-6  # relative; of a weight in float32
 
@@ -33,7 +33,7 @@ class ImplicitGraph(nn.Module):
         out_channels: width of the equilibrium.
         kappa: :math:`\kappa \in [0, 1)`.
         solver, tol, max_iter: see
-            :func:`~mgnni.implicit.fixed_point.implicit_fixed_point`.
+            :func:`~mgnni.implicit.nonlinear.implicit_fixed_point`.
     """
 
     def __init__(

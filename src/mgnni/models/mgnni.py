@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
 from mgnni.layers.heads import HEADS, GraphHead, LinearHead, ResidualHead
@@ -17,6 +16,7 @@ from mgnni.layers.inputs import INPUT_MAPS, MLP
 from mgnni.models.base import OnGraphs
 from mgnni.models.check import check_dropout, check_finite, check_width, check_widths
 from mgnni.models.presets import preset
+from mgnni.solve.result import SolveLog
 
 
 class MGNNI(OnGraphs):

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.layers.well_posed import MonotoneWeight, OrthogonalWeight
 from mgnni.models.base import GraphModel
+from mgnni.solve.result import SolveLog
 
 PARAMETRIZATIONS = ("orthogonal", "monotone")
 ROUNDING = 1e-6  # relative; of a weight in float32

@@ -10,11 +10,11 @@ from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.bounds import largest_degrees, row_sums
 from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.log import SolveLog
 from mgnni.layers.dropout import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
 from mgnni.models.check import check_width, check_widths
+from mgnni.solve.result import SolveLog
 
 VARIANTS = ("equilibrium", "published")
 MESSAGES = ("receiver", "sender")

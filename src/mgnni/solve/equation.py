@@ -1,45 +1,51 @@
-"""A stack of equilibrium equations over one operator, and the constants by which they contract."""
+"""The left-hand side of the equilibrium equations, and the constants by which they contract."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from mgnni.errors import NotContractiveError
-from mgnni.solve.operator import Operator
+from mgnni.graph.propagation import Propagation
 from mgnni.solve.scratch import scratch
 from mgnni.solve.weights import WIDE, Weights
 
-PANEL = 32  # columns at a time: the width at which a CPU's sparse product takes least time a column
-AT_ONCE = 2**20  # numbers in a state up to which it stays in a CPU's caches as it is
+PANEL = 32  # columns per CPU sparse product: the width with the least time per column
+AT_ONCE = 2**20  # numbers in a state up to which it fits into the CPU caches as a whole
+
+
+def one_if_shared(bias: Tensor) -> Tensor:
+    """Returns ``bias[:1]`` if one bias was expanded over all equations, else ``bias``."""
+    return bias[:1] if bias.stride(0) == 0 else bias
 
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    r"""The equations :math:`Z_i = \gamma P^{m_i} Z_i W_i + B_i` over one operator :math:`P`.
+    r"""The equations :math:`Z_i = \gamma P^{m_i} Z_i W_i + B_i`, without their bias :math:`B`.
 
-    Every right-hand side has Lipschitz constant at most
+    The right-hand side of equation :math:`i` has Lipschitz constant at most
     :math:`L_i = \gamma \|W_i\|_2 \|P\|^{m_i}` in the norm of the operator.
+
+    Args:
+        operator (Propagation): The operator :math:`P`.
+        scales (tuple[int, ...]): The scale :math:`m_i` of each equation.
+        gamma (float): The factor :math:`\gamma`.
+        weights (Weights): The weights :math:`W_i`.
     """
 
-    operator: Operator
+    operator: Propagation
     scales: tuple[int, ...]
     gamma: float
     weights: Weights
-    bias: Tensor  # shape: (equations, num_nodes, channels); may be one bias, expanded
 
     @property
     def channels(self) -> int:
-        """Width of the states."""
+        """Number of channels of the states."""
         return self.weights.channels
-
-    @property
-    def shared_bias(self) -> bool:
-        """Whether all equations have one and the same bias."""
-        return self.bias.size(0) == 1 or self.bias.stride(0) == 0
 
     def __len__(self) -> int:
         return len(self.scales)
@@ -47,35 +53,27 @@ class Equations:
     def __getitem__(self, index: int) -> Equations:
         part = slice(index, index + 1)
         weights = Weights(self.weights.tensor[part])
-        return Equations(self.operator, self.scales[part], self.gamma, weights, self.bias[part])
-
-    def with_bias(self, bias: Tensor) -> Equations:
-        """The same equations with another right-hand side."""
-        return replace(self, bias=bias)
+        return Equations(self.operator, self.scales[part], self.gamma, weights)
 
     def double(self) -> Equations:
-        """The same equations in float64."""
-        if self.bias.dtype is torch.float64:
-            return self
+        """Returns the same equations in float64."""
         weights = Weights(self.weights.tensor.double())
-        return Equations(
-            self.operator.double(), self.scales, self.gamma, weights, self.bias.double()
-        )
+        return Equations(self.operator.double(), self.scales, self.gamma, weights)
 
-    def adjoint(self, bias: Tensor) -> Equations:
-        r"""The equations :math:`U_i = \gamma (P^{\top})^{m_i} U_i W_i^{\top} + G_i`."""
-        turned = self.weights.transposed()
-        return Equations(self.operator.adjoint(), self.scales, self.gamma, turned, bias)
+    def adjoint(self) -> Equations:
+        r"""Returns the equations :math:`U_i = \gamma (P^{\top})^{m_i} U_i W_i^{\top} + G_i`."""
+        weights = self.weights.transposed()
+        return Equations(self.operator.adjoint(), self.scales, self.gamma, weights)
 
     @property
     def step_bounds(self) -> list[float]:
-        """Norms of :math:`P^m`, the rounding of the entries included."""
+        """Bounds on the norms of :math:`P^m`, including the rounding of the entries."""
         bound = self.operator.norm_bound * (1 + self.operator.unit)
-        return [bound**scale for scale in self.scales]
+        return [power(bound, scale) for scale in self.scales]
 
     @cached_property
     def contractions(self) -> list[float]:
-        """The Lipschitz constants ``L``, one an equation, the rounding of the entries included."""
+        """The Lipschitz constants :math:`L_i`, including the rounding of the entries."""
         factor = [self.gamma * bound for bound in self.step_bounds]
         if self.weights.channels > WIDE:  # the cheap bound suffices for g(F)
             cheap = [f * norm for f, norm in zip(factor, self.weights.frobenius, strict=True)]
@@ -84,7 +82,7 @@ class Equations:
         return [f * norm for f, norm in zip(factor, self.weights.spectral, strict=True)]
 
     def require_contraction(self) -> None:
-        """Raise unless every equation provably contracts."""
+        """Raises an error unless every equation provably contracts."""
         if all(constant < 1 for constant in self.contractions):
             return
         for norm, scale, constant in zip(
@@ -99,23 +97,32 @@ class Equations:
                 )
 
     def hop(self, z: Tensor) -> Tensor:
-        r"""Return :math:`P^{m_i} Z_i` for every equation, in the shape of ``z``."""
+        r"""Returns :math:`P^{m_i} Z_i` for every equation, in the shape of ``z``."""
         hopped = torch.empty(z.shape, dtype=z.dtype, device=z.device)
-        if z.device.type == "cuda":  # few wide products instead of many narrow ones
-            for scale in sorted(set(self.scales)):
-                chosen = [i for i, other in enumerate(self.scales) if other == scale]
-                if len(chosen) == 1:  # in place, as there is nothing to bring together
-                    x, out = z[chosen[0]], hopped[chosen[0]]
-                else:
-                    some = z[chosen].permute(1, 0, 2)
-                    x = some.reshape(z.size(1), -1)
-                    out = torch.empty_like(x)
-                for _ in range(scale - 1):
-                    x = self.operator.multiply_into(torch.empty_like(x), x)
-                self.operator.multiply_into(out, x)
-                if len(chosen) > 1:
-                    hopped[chosen] = out.view(some.shape).permute(1, 0, 2)
-            return hopped
+        if z.device.type == "cuda":
+            self._hop_cuda(z, hopped)
+        else:
+            self._hop_cpu(z, hopped)
+        return hopped
+
+    def _hop_cuda(self, z: Tensor, hopped: Tensor) -> None:
+        """Equations of equal scale share their products: few wide products are faster."""
+        for scale in sorted(set(self.scales)):
+            chosen = [i for i, other in enumerate(self.scales) if other == scale]
+            if len(chosen) == 1:
+                x, out = z[chosen[0]], hopped[chosen[0]]
+            else:
+                some = z[chosen].permute(1, 0, 2)
+                x = some.reshape(z.size(1), -1)
+                out = torch.empty_like(x)
+            for _ in range(scale - 1):
+                x = self.operator.multiply_into(torch.empty_like(x), x)
+            self.operator.multiply_into(out, x)
+            if len(chosen) > 1:
+                hopped[chosen] = out.view(some.shape).permute(1, 0, 2)
+
+    def _hop_cpu(self, z: Tensor, hopped: Tensor) -> None:
+        """Products in panels of columns, unless the whole state fits into the caches."""
         with scratch(z) as take:
             whole = z[0].numel() <= AT_ONCE
             width = max(z.size(2), 1) if whole else PANEL
@@ -131,4 +138,11 @@ class Equations:
                         one, other = other, one
                     if not whole:
                         out.copy_(x)
-        return hopped
+
+
+def power(bound: float, scale: int) -> float:
+    """Returns ``bound ** scale``, infinite where that overflows."""
+    try:
+        return bound**scale
+    except OverflowError:
+        return math.inf

@@ -1,7 +1,7 @@
 r"""Fixed points :math:`z = T(z)` of any map: iterate, stop graph by graph, certify.
 
 If :math:`T` contracts by :math:`L < 1` in some norm, :math:`\|z - z^\star\| \le \|T(z) - z\| /
-(1 - L)`. Nothing else is known of the map, so no solver can do without evaluating it.
+(1 - L)`. Nothing else is known about the map, so every step evaluates it.
 """
 
 from __future__ import annotations
@@ -13,32 +13,34 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mgnni.solve.certify import graph_max, graph_sum, spread
-from mgnni.solve.mixing import Mixing
-from mgnni.solve.operator import Graphs, Norm
-from mgnni.solve.result import SolveStats, Status
+from mgnni.graph.normalize import NodeNorm
+from mgnni.solve.anderson import AndersonMixing
+from mgnni.solve.certify import Graphs, graph_max, graph_sum, spread
+from mgnni.solve.equation import Equations
+from mgnni.solve.method import Method, Proposal
+from mgnni.solve.result import Records
 
 SOLVERS = ("anderson", "picard")
-STALL = 50  # steps without a new lowest residual after which rounding is all that is left,
-NEAR = 1e4  # if it is so many units in the last place; before, it may have to grow first
-LOOK = 4  # steps on an accelerator between two looks at how far it is
-LOOKS = {"cpu": 1}  # and elsewhere
-AIM = 0.9  # of the tolerance, where a graph stops: sums on an accelerator round anew every time
-ROUNDING = 8  # units in the last place that one evaluation of a map is taken to lose
-BUDGET = 1000  # steps, if nothing is proven
+STALL = 50  # steps without a new lowest residual after which a graph has stagnated,
+NEAR = 1e4  # if its residual is at most this many units in the last place
+CHECK_EVERY = 4  # steps between two synchronisations with a device; a CPU checks every step
+AIM = 0.9  # of the tolerance, because sums on a device round differently every time
+ROUNDING = 8  # units in the last place that one evaluation of the map may lose
+BUDGET = 1000  # steps, if no contraction is proven
 
 Map = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class StateNorm:
-    r"""A norm of states: one over the nodes, then one over the channels.
+    r"""A norm of states: a norm over the nodes, then a norm over the channels.
 
-    Attributes:
-        kind: over the nodes, ``"frobenius"``, ``"max"`` or ``"sum"``, as
-            :class:`~mgnni.graph.normalize.NodeNorm` has them.
-        weight: of the nodes, or none for ones.
-        channels: over the channels, ``"frobenius"``, ``"max"`` or ``"sum"``.
+    Args:
+        kind (str, optional): Norm over the nodes, as in :class:`~mgnni.graph.normalize.NodeNorm`:
+            ``"frobenius"``, ``"max"`` or ``"sum"``. (default: :obj:`"frobenius"`)
+        weight (Tensor, optional): Weights of the nodes, ones by default.
+        channels (str, optional): Norm over the channels: ``"frobenius"``, ``"max"`` or ``"sum"``.
+            (default: :obj:`"frobenius"`)
     """
 
     kind: str = "frobenius"
@@ -46,24 +48,24 @@ class StateNorm:
     channels: str = "frobenius"
 
     @classmethod
-    def of(cls, norm: str | Norm) -> StateNorm:
-        """That of a name, or an operator's own, of which the channel with the largest counts."""
+    def of(cls, norm: str | NodeNorm) -> StateNorm:
+        """Returns the norm of a name, or the norm of an operator with the maximum over channels."""
         if isinstance(norm, str):
             return cls(norm, None, norm)
         return cls(norm.kind, norm.weight, "max")
 
     def dual(self) -> StateNorm:
-        """The norm in which the adjoint contracts by the same factor."""
+        """Returns the norm in which the adjoint contracts by the same factor."""
         other = {"frobenius": "frobenius", "max": "sum", "sum": "max"}
         return StateNorm(other[self.kind], self.weight, other[self.channels])
 
     def repeated(self, times: int) -> StateNorm:
-        """The norm of so many copies of the nodes."""
+        """Returns the norm for several copies of the nodes."""
         weight = None if self.weight is None else self.weight.repeat(times)
         return StateNorm(self.kind, weight, self.channels)
 
     def __call__(self, graphs: Graphs, x: Tensor) -> Tensor:
-        """Return the norm of each graph, in float64."""
+        """Returns the norm of each graph in float64."""
         columns = x.double().abs().T  # shape: (channels, num_nodes)
         if self.kind == "frobenius":
             columns = graph_sum(graphs, columns.square()).sqrt()
@@ -78,7 +80,7 @@ class StateNorm:
         return columns.square().sum(0).sqrt() if self.channels == "frobenius" else columns.sum(0)
 
     def to_frobenius(self, graphs: Graphs, like: Tensor) -> Tensor:
-        """The factor from this norm to the Frobenius norm of states, one a graph."""
+        """Returns the factor from this norm to the Frobenius norm, per graph."""
         ones = like.new_ones(like.size(0), dtype=torch.float64)
         weight = ones if self.weight is None else self.weight.double()
         if self.kind == "max":
@@ -92,7 +94,19 @@ class StateNorm:
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    """What is asked of a fixed point, and known of its map; graphs of a batch are separate."""
+    """A fixed-point problem. The graphs of a batch are separate problems.
+
+    Args:
+        norm (StateNorm): The norm in which the map contracts.
+        contraction (float, optional): Its Lipschitz constant, if one is known.
+        solver (str): ``"anderson"`` or ``"picard"``.
+        tol (float): Relative residual to reach in every graph.
+        max_iter (int, optional): Largest number of steps.
+        batch (Tensor, optional): Graph of each node, shape ``(num_nodes,)``.
+        num_graphs (int): Number of graphs.
+        runs (int, optional): Number of independent runs, each with the same number of graphs.
+            There is one record per run. (default: :obj:`1`)
+    """
 
     norm: StateNorm
     contraction: float | None
@@ -101,11 +115,11 @@ class FixedPoint:
     max_iter: int | None
     batch: Tensor | None
     num_graphs: int
-    runs: int = 1  # so many problems of as many graphs each, one record a run
+    runs: int = 1
 
     @property
     def budget(self) -> int:
-        """Most steps: as many as the contraction proves to be enough, with room."""
+        """Largest number of steps; by default, twice what the contraction proves to suffice."""
         if self.max_iter is not None:
             return self.max_iter
         if self.contraction is None:
@@ -116,29 +130,31 @@ class FixedPoint:
         return 10 + math.ceil(2 * digits / math.log(self.contraction))
 
     def size(self, x: Tensor) -> Tensor:
-        """Frobenius norm of each graph; float64 throughout, as squares of float32 may vanish."""
+        """Returns the Frobenius norm per graph; in float64, as squares of float32 may vanish."""
         rows: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
         return graph_sum(self, rows.square()).sqrt()
 
     @torch.no_grad()
-    def solve(
-        self, step: Map, z: Tensor, unit: Tensor | None = None
-    ) -> tuple[Tensor, tuple[SolveStats, ...]]:
-        """Iterate from ``z``.
+    def solve(self, step: Map, z: Tensor, unit: Tensor | None = None) -> tuple[Tensor, Records]:
+        """Iterates from ``z``.
 
-        A graph that is done is frozen where it is measured, on the device; how often the host
-        looks changes nothing.
+        A graph that has converged is frozen on the device, so the result does not depend on how
+        often the host checks.
 
         Args:
-            step: the map.
-            z: where to start.
-            unit: what the numbers of each graph were divided by.
+            step (Callable): The map.
+            z (Tensor): The initial states.
+            unit (Tensor, optional): The number that the states of each graph were divided by.
 
         Returns:
-            The point, and one record a run.
+            The states, and the records with one entry per run.
+
+        Shapes:
+            - **z:** ``(num_nodes, channels)``
+            - **unit:** ``(num_graphs,)``
         """
-        mixing: Mixing | None = None
-        every = LOOKS.get(z.device.type, LOOK)
+        mixing: AndersonMixing | None = None
+        every = 1 if z.device.type == "cpu" else CHECK_EVERY
         image = step(z)
         running = torch.ones(self.num_graphs, dtype=torch.bool, device=z.device)
         steps = torch.zeros_like(running, dtype=torch.long)
@@ -159,68 +175,64 @@ class FixedPoint:
             if mixing is not None:
                 following = mixing.step(image, residual, size)
             elif self.solver == "anderson":
-                mixing = Mixing(self, image, residual, size)
+                mixing = AndersonMixing(self, image, residual, size)
             z = torch.where(spread(self, running), following, z)
             image = step(z)
-        return z, self._records(z, image, size, reference, steps, running, unit)
-
-    def _records(
-        self,
-        z: Tensor,
-        image: Tensor,
-        size: Tensor,
-        reference: Tensor,
-        steps: Tensor,
-        running: Tensor,
-        unit: Tensor | None,
-    ) -> tuple[SolveStats, ...]:
-        """What was measured, read from the device once."""
-        bound = torch.full_like(size, math.inf)
-        if self.contraction is not None:
-            own = [self.norm(self, x) for x in (image - z, z, image)]
-            rounding = ROUNDING * torch.finfo(z.dtype).eps / 2 * torch.maximum(own[1], own[2])
-            bound = (own[0] + rounding) / (1 - self.contraction)
-            bound = bound * self.norm.to_frobenius(self, z)
+        bound = self._error_bound(z, image, size)
         scale = torch.ones_like(size) if unit is None else unit.double()
-        numbers = torch.stack([size, reference, bound, scale, steps.double(), running.double()])
-        per_run = numbers.cpu().view(len(numbers), self.runs, -1).unbind(1)
-        return tuple(self._record(*run.unbind()) for run in per_run)
-
-    def _record(
-        self,
-        size: Tensor,
-        reference: Tensor,
-        bound: Tensor,
-        unit: Tensor,
-        steps: Tensor,
-        running: Tensor,
-    ) -> SolveStats:
-        relative = torch.where(size == 0, 0.0, size / reference)
-        relative_bound = torch.where(bound == 0, 0.0, bound / reference)
-        if bool((relative <= self.tol).all()):
-            status = Status.CONVERGED
-        elif not bool(relative.isfinite().all()):
-            status = Status.NOT_FINITE
-        else:
-            status = Status.MAX_ITER if bool(running.any()) else Status.STAGNATED
-        bound = bound * unit
-        return SolveStats(
-            residual=_worst(size * unit),
-            relative_residual=_worst(relative),
-            iterations=int(_worst(steps)),
-            status=status,
-            error_bound=_worst(bound),
-            relative_error_bound=_worst(relative_bound),
-            contraction=math.inf if self.contraction is None else self.contraction,
+        constant = math.inf if self.contraction is None else self.contraction
+        numbers = torch.stack(
+            [
+                size * scale,
+                reference * scale,
+                bound * scale,
+                torch.full_like(size, constant),
+                steps.double(),
+                running.double(),
+            ]
+        )
+        per_run = numbers.cpu().view(len(numbers), self.runs, -1)
+        return z, Records(
+            per_run[:5],
+            scales=(1,) * self.runs,
             norm=self.norm.kind,
             tol=self.tol,
             solver=self.solver,
-            scale=1,
-            graph_relative_residual=relative,
-            graph_error_bound=bound,
-            graph_iterations=steps.long(),
+            exhausted=tuple(per_run[5].bool().any(-1).tolist()),
         )
 
+    def _error_bound(self, z: Tensor, image: Tensor, size: Tensor) -> Tensor:
+        if self.contraction is None:
+            return torch.full_like(size, math.inf)
+        residual, own_z, own_image = (self.norm(self, x) for x in (image - z, z, image))
+        rounding = ROUNDING * torch.finfo(z.dtype).eps / 2 * torch.maximum(own_z, own_image)
+        bound = (residual + rounding) / (1 - self.contraction)
+        return bound * self.norm.to_frobenius(self, z)
 
-def _worst(numbers: Tensor) -> float:
-    return float(numbers.max()) if numbers.numel() else 0.0
+
+class Anderson(Method):
+    """Anderson mixing, one equation after another."""
+
+    name = "anderson"
+
+    def propose(self, bias: Tensor, tol: float, max_iter: int) -> Proposal:
+        """Iterates every equation from zero."""
+        equations, operator = self.equations, self.equations.operator
+        states, steps, exhausted = [], [], False
+        for index in range(len(equations)):
+            equation = equations[index]
+            b, weight = bias[index], equation.weights.tensor[0]
+
+            def step(
+                z: Tensor, equation: Equations = equation, b: Tensor = b, weight: Tensor = weight
+            ) -> Tensor:
+                hop = equation.hop(z.unsqueeze(0))[0]
+                return torch.addmm(b, hop, weight, alpha=equations.gamma)
+
+            graphs = operator.batch, max(operator.num_graphs, 1)
+            problem = FixedPoint(StateNorm(), None, self.name, tol, max_iter, *graphs)
+            z, records = problem.solve(step, torch.zeros_like(b))
+            states.append(z)
+            steps.append(records.numbers[4, 0].long())
+            exhausted |= bool(records.exhausted and records.exhausted[0])
+        return Proposal(torch.stack(states), torch.stack(steps), exhausted)

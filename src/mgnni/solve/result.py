@@ -1,10 +1,15 @@
-"""What a solve returns: the point, the residual measured there, and what is certified of it."""
+"""Results of solves: states, measured residuals, error bounds, and the rule that accepts them."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -13,12 +18,10 @@ class Status(enum.Enum):
 
     CONVERGED = "converged"
     MAX_ITER = "the iteration budget ran out; raise max_iter or loosen tol"
-    STAGNATED = (
-        "the residual stopped falling, which is where rounding sets in; loosen tol, or use float64"
-    )
+    STAGNATED = "the residual stopped falling because of rounding; loosen tol, or use float64"
     NOT_FINITE = (
-        "the iterates became inf or nan; check the size of the inputs and the norm_bound, if you "
-        "gave one"
+        "the states became inf or nan; check the size of the inputs and the norm_bound, if you "
+        "gave one, or use float64 if the states exceed the range of float32"
     )
 
 
@@ -26,24 +29,28 @@ class Status(enum.Enum):
 class SolveStats:
     r"""How one equation :math:`Z = \gamma P^m Z W + B` was solved.
 
-    With several graphs in a batch, each number is that of the graph that has the largest, and
-    the ``graph_`` tensors hold one number a graph.
+    For a batch of graphs, each number is the largest over the graphs, and the ``graph_`` tensors
+    hold one number per graph.
 
     Attributes:
-        residual: :math:`\|\gamma P^m Z W + B - Z\|_F`, measured at the returned :math:`Z`.
-        relative_residual: ``residual`` over the larger of :math:`\|B\|_F` and :math:`\|Z\|_F`;
-            this is what ``tol`` bounds.
-        iterations: steps taken: evaluations of the map, terms of the series, or the degree of
-            the Chebyshev expansion.
-        status: why the solve stopped.
-        error_bound: certified bound on :math:`\|Z - Z^\star\|_F`, rounding included; infinite
-            where no contraction is proven.
-        relative_error_bound: ``error_bound`` over the larger of :math:`\|B\|_F`, :math:`\|Z\|_F`.
-        contraction: the proven constant :math:`L < 1` that the certificate rests on.
-        norm: the norm in which the map contracts by ``contraction``.
-        tol: the tolerance that was asked for.
-        solver: the solver that was used; never ``"auto"``.
-        scale: :math:`m`.
+        residual (float): :math:`\|\gamma P^m Z W + B - Z\|_F`, measured at the returned :math:`Z`.
+        relative_residual (float): ``residual`` divided by the larger of :math:`\|B\|_F` and
+            :math:`\|Z\|_F`. This is the number that ``tol`` bounds.
+        iterations (int): Number of iterations: evaluations of the map, terms of the series, or
+            the degree of the Chebyshev expansion.
+        status (Status): Why the solve stopped.
+        error_bound (float): Certified bound on :math:`\|Z - Z^\star\|_F`, rounding included;
+            infinite if no contraction is proven.
+        relative_error_bound (float): ``error_bound`` divided by the larger of :math:`\|B\|_F` and
+            :math:`\|Z\|_F`.
+        contraction (float): The proven Lipschitz constant :math:`L < 1` used by the certificate.
+        norm (str): The norm in which the map contracts by ``contraction``.
+        tol (float): The requested tolerance.
+        solver (str): The solver that was used; never ``"auto"``.
+        scale (int): The scale :math:`m`.
+        graph_relative_residual (Tensor): Relative residuals, shape ``(num_graphs,)``.
+        graph_error_bound (Tensor): Error bounds, shape ``(num_graphs,)``.
+        graph_iterations (Tensor): Numbers of iterations, shape ``(num_graphs,)``.
     """
 
     residual: float
@@ -67,7 +74,7 @@ class SolveStats:
         return self.status is Status.CONVERGED
 
     def failure(self) -> str:
-        """One sentence on what went wrong and what to do."""
+        """Returns one sentence on what went wrong and what to do."""
         return (
             f"solver {self.solver!r} at scale {self.scale} stopped after {self.iterations} "
             f"iterations with relative residual {self.relative_residual:.2e} (tol={self.tol:.0e}, "
@@ -77,6 +84,175 @@ class SolveStats:
 
 @dataclass(frozen=True, kw_only=True)
 class SolveResult(SolveStats):
-    """A solved equation: its statistics and :math:`Z` itself."""
+    """A solved equation: its statistics and the states :math:`Z`.
+
+    Attributes:
+        value (Tensor): The states, shape ``(num_nodes, channels)``.
+    """
 
     value: Tensor = field(repr=False)
+
+
+class Acceptance(NamedTuple):
+    """Whether solves met their tolerance; all arrays have shape ``(equations, graphs)``."""
+
+    relative: NDArray[np.float64]  # residual over reference
+    relative_bound: NDArray[np.float64]  # error bound over reference
+    met: NDArray[np.bool_]
+
+
+@dataclass(eq=False)
+class Records:
+    """The measured numbers of a stack of solves, possibly still on a device.
+
+    A deferred result: reading :attr:`stats` transfers the numbers to the host.
+
+    Args:
+        numbers (Tensor): Residual norm, reference norm, error bound, contraction constant and
+            iterations; float64, shape ``(5, equations, graphs)``.
+        scales (tuple[int, ...]): Scale of each equation.
+        norm (str): The norm in which the equations contract.
+        tol (float): The requested tolerance.
+        solver (str): The solver that was used.
+        floor (float, optional): Residuals up to this size consist of subnormal numbers only and
+            are accepted. (default: :obj:`0.0`)
+        exhausted (Sequence[bool], optional): Per equation, whether the iteration budget ran out.
+        owner (object, optional): Kept alive with the numbers: the plan whose device memory a
+            recorded CUDA graph reads.
+    """
+
+    numbers: Tensor
+    scales: tuple[int, ...]
+    norm: str
+    tol: float
+    solver: str
+    floor: float = 0.0
+    exhausted: tuple[bool, ...] | None = None
+    owner: object = field(default=None, repr=False)
+
+    @property
+    def deferred(self) -> bool:
+        """Whether the numbers have not been read yet; they may still be on a device."""
+        return "stats" not in self.__dict__
+
+    def accept(self, numbers: NDArray[np.float64]) -> Acceptance:
+        """Decides which equations are solved. This is the only acceptance rule.
+
+        A graph is solved if its residual is at most ``tol`` times the larger of the norms of
+        states and bias, or at most ``floor``.
+        """
+        residual, reference, bound = numbers[:3]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            relative = np.where(residual == 0, 0.0, residual / reference)
+            relative_bound = np.where(bound == 0, 0.0, bound / reference)
+        return Acceptance(
+            relative, relative_bound, (relative <= self.tol) | (residual <= self.floor)
+        )
+
+    @cached_property
+    def stats(self) -> tuple[SolveStats, ...]:
+        """One record per equation; waits for the device at the first access."""
+        numbers = self.numbers.cpu().numpy()
+        residual, _, bound, contraction, iterations = numbers
+        relative, relative_bound, met = self.accept(numbers)
+        records = []
+        for i, scale in enumerate(self.scales):
+            steps = np.nan_to_num(iterations[i])
+            finite = bool(np.isfinite(residual[i]).all() and np.isfinite(relative[i]).all())
+            if bool(met[i].all()):
+                status = Status.CONVERGED
+            elif not finite:
+                status = Status.NOT_FINITE
+            elif self.exhausted is not None and self.exhausted[i]:
+                status = Status.MAX_ITER
+            else:
+                status = Status.STAGNATED
+            records.append(
+                SolveStats(
+                    residual=_worst(residual[i]),
+                    relative_residual=_worst(relative[i]),
+                    iterations=int(_worst(steps)),
+                    status=status,
+                    error_bound=_worst(bound[i]),
+                    relative_error_bound=_worst(relative_bound[i]),
+                    contraction=_worst(contraction[i]),
+                    norm=self.norm,
+                    tol=self.tol,
+                    solver=self.solver,
+                    scale=scale,
+                    graph_relative_residual=torch.from_numpy(relative[i].copy()),
+                    graph_error_bound=torch.from_numpy(bound[i].copy()),
+                    graph_iterations=torch.from_numpy(steps).long(),
+                )
+            )
+        return tuple(records)
+
+    @property
+    def converged(self) -> bool:
+        """Whether every equation met its tolerance; waits for the device."""
+        return all(one.converged for one in self.stats)
+
+
+def _worst(numbers: NDArray[np.float64]) -> float:
+    """The largest number, nan if one is nan, zero if there are none."""
+    return float(numbers.max()) if numbers.size else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A solved stack of equations.
+
+    Args:
+        z (Tensor): The states, shape ``(equations, num_nodes, channels)``.
+        hop (Tensor): :math:`P^m Z` at the states; the gradient of the weight needs it.
+        records (Records): How the equations were solved.
+    """
+
+    z: Tensor
+    hop: Tensor
+    records: Records
+
+
+@dataclass(frozen=True)
+class Options:
+    """How equations shall be solved; see :func:`mgnni.solve_equilibrium`."""
+
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int | None = None
+    warm_start: bool = False
+
+
+@dataclass
+class SolveLog:
+    """How the equations of one pass were solved, with one record per scale.
+
+    Args:
+        forward_records (tuple[Records, ...], optional): Records of the equations.
+        backward_records (tuple[Records, ...], optional): Records of the adjoint equations.
+    """
+
+    forward_records: tuple[Records, ...] = ()
+    backward_records: tuple[Records, ...] = ()
+
+    @property
+    def forward(self) -> tuple[SolveStats, ...]:
+        """How the equations were solved."""
+        return tuple(stats for records in self.forward_records for stats in records.stats)
+
+    @property
+    def backward(self) -> tuple[SolveStats, ...]:
+        """How the adjoint equations were solved; empty until gradients have been computed."""
+        return tuple(stats for records in self.backward_records for stats in records.stats)
+
+    @property
+    def deferred(self) -> list[Records]:
+        """The records that have not been read yet."""
+        every = (*self.forward_records, *self.backward_records)
+        return [records for records in every if records.deferred]
+
+    @property
+    def worst_error_bound(self) -> float:
+        """The largest certified error over both passes and all scales."""
+        bounds = [stats.error_bound for stats in (*self.forward, *self.backward)]
+        return max(bounds, default=0.0)

@@ -1,7 +1,7 @@
-"""Memory that a solve borrows and gives back, so that solving again touches no fresh pages.
+"""Scratch memory that is reused between solves on a CPU.
 
-On a CPU the operating system hands out large blocks page by page, zeroed, at a cost that rivals a
-sparse product. Accelerators have caching allocators, which need no help.
+The operating system hands out large blocks page by page and zeroed, which costs as much as a
+sparse product. CUDA devices have caching allocators already.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-LIMIT = 2**28  # bytes kept at most, per thread
+LIMIT = 2**28  # largest number of bytes kept per thread
 
 
 class Take(Protocol):
@@ -33,7 +33,10 @@ _pool = _Pool()
 
 @contextmanager
 def scratch(like: Tensor) -> Iterator[Take]:
-    """Borrow tensors with the device and dtype of ``like``; none may outlive the block."""
+    """Context manager that lends tensors with the device and dtype of ``like``.
+
+    No tensor may be used after the block.
+    """
     if like.device.type != "cpu":
         yield lambda *shape: like.new_empty(shape)
         return
@@ -49,7 +52,7 @@ def scratch(like: Tensor) -> Iterator[Take]:
             block = min(fitting, key=torch.Tensor.numel)
             free[:] = [other for other in free if other is not block]
         else:
-            with torch.inference_mode(False):  # what is kept must serve training too
+            with torch.inference_mode(False):  # inference tensors cannot be used in training
                 block = torch.empty(size, dtype=like.dtype)
         used.append(block)
         return block[:size].view(shape)

@@ -1,96 +1,132 @@
-"""The weights of a stack of equations, and what is found out about them, once."""
+"""The weights of a stack of equations, with their norms, eigenpairs and outlying eigenvalues."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from mgnni.errors import ArgumentError
 from mgnni.kernels.launches import CLOSE, eigenpairs, has_eigenpairs, padded, widest
-from mgnni.solve.outliers import Outliers, outliers
+from mgnni.solve.products import product
 
 WIDE = 512  # channels past which an eigendecomposition of W costs more than it saves
-FEW = 4  # weights up to which their eigenpairs are found where they are
+HUGE = 1e150  # entries past which a weight is treated as infinite
+FEW = 4  # stack size up to which a CUDA device decomposes the weights itself
+BLOCK = 32  # start vectors of the search for outliers; twice as many span the search space
+KEPT = 24  # outliers kept; the other Ritz values tell how large the remaining eigenvalues are
+MARGIN = 1.4  # factor by which the remaining eigenvalues may exceed their Ritz values
+NOISE = 1e-12  # squared singular values below which a direction is rounding noise
 
 
 @dataclass(frozen=True, eq=False)
-class Decoupling:
+class Eigenpairs:
     r"""Eigenpairs :math:`W = Q \Lambda Q^{\top}` of every weight of a stack.
 
-    They split an equation of width :math:`h` into :math:`h` independent ones,
+    They split an equation with :math:`h` channels into :math:`h` independent ones,
     :math:`y_j = \gamma \lambda_j P^m y_j + c_j` with :math:`Y = Z Q` and :math:`C = B Q`.
     """
 
-    eigenvalues: Tensor  # shape: (equations, channels), float64, on the CPU
-    eigenvectors: Tensor  # shape: (equations, channels, channels)
-    left: float = 0.0  # what an eigenvalue may be larger by than it was found
+    values: Tensor  # shape: (equations, channels), float64, on the CPU
+    vectors: Tensor  # shape: (equations, channels, channels)
+    error: float = 0.0  # bound on the error of an eigenvalue
+
+
+@dataclass(frozen=True, eq=False)
+class Outliers:
+    r"""Ritz pairs :math:`X W \approx \operatorname{diag}(\theta) X` of every weight of a stack.
+
+    They are optimal in their space, :math:`X W X^{\top} = \operatorname{diag}(\theta)`, so
+    :math:`E = X W - \operatorname{diag}(\theta) X` is orthogonal to :math:`X`. Rows of zeros
+    stand for directions that were not found.
+    """
+
+    values: Tensor  # theta, shape: (equations, kept), float64
+    vectors: Tensor  # X, orthonormal rows, shape: (equations, kept, channels)
+    rest: Tensor  # E, shape: (equations, kept, channels)
+    interval: list[list[float]]  # per equation: interval that holds all other eigenvalues
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The weights :math:`W_i`; all that is derived from them is computed once and kept."""
+    """The weights :math:`W_i` of a stack of equations.
 
-    tensor: Tensor  # shape: (equations, channels, channels)
-    normed: bool = False  # symmetric, positive semidefinite, of Frobenius norm one at most
-    basis: Tensor | None = None  # eigenvectors of weights that were much the same
+    Args:
+        tensor (Tensor): The weights.
+        gram (bool, optional): Whether every weight is symmetric, positive semidefinite and of
+            Frobenius norm at most one, as :math:`g(F)` is. (default: :obj:`False`)
+        exact (bool, optional): Whether eigenpairs always come from LAPACK, never from the faster
+            CUDA kernel. (default: :obj:`False`)
+        transpose_of (Weights, optional): The weights whose transposes these are.
+
+    Shapes:
+        - **tensor:** ``(equations, channels, channels)``
+    """
+
+    tensor: Tensor
+    gram: bool = False
+    exact: bool = False
+    transpose_of: Weights | None = None
 
     @property
     def channels(self) -> int:
-        """Width of the states."""
+        """Number of channels of the states."""
         return self.tensor.size(-1)
 
     def transposed(self) -> Weights:
-        """The transposed weights: these themselves, if symmetric."""
+        """Returns the transposed weights; these weights themselves if they are symmetric."""
         if self.symmetric:
             return self
-        turned = Weights(self.tensor.mT.contiguous())
-        turned.__dict__["spectral"] = self.spectral  # the same, to the last digit
-        return turned
+        if self.transpose_of is not None:
+            return self.transpose_of
+        return Weights(self.tensor.mT.contiguous(), transpose_of=self)
 
     @cached_property
     def symmetric(self) -> bool:
         """Whether every weight equals its transpose up to rounding."""
-        if self.normed or self.channels == 0:
+        if self.gram or self.channels == 0:
             return True
         gap = (self.tensor - self.tensor.mT).abs().amax(dim=(-2, -1))
         size = self.tensor.abs().amax(dim=(-2, -1))
         return bool((gap <= 16 * torch.finfo(self.tensor.dtype).eps * size).all())
 
     @cached_property
-    def decoupling(self) -> Decoupling:
-        """Eigenpairs of symmetric weights, from float64 so that splitting adds no error."""
-        planned = "planned_pairs" in self.__dict__
-        if planned or (self.normed and self.channels and has_eigenpairs(self.tensor)):
-            values, vectors = self.planned_pairs
+    def eigenpairs(self) -> Eigenpairs:
+        """Eigenpairs of symmetric weights, computed in float64 so that they add no error."""
+        if self.gram and self.channels and not self.exact and has_eigenpairs(self.tensor):
+            values, vectors = self.device_eigenpairs()
             kept = self.channels
-            left = CLOSE * values.size(1)
-            return Decoupling(values[:, :kept].cpu(), vectors[..., :kept].contiguous(), left)
-        return self._exact
-
-    @cached_property
-    def _exact(self) -> Decoupling:
+            error = CLOSE * values.size(1)
+            return Eigenpairs(values[:, :kept].cpu(), vectors[..., :kept].contiguous(), error)
         values, vectors = _decomposed(self.tensor)
-        return Decoupling(values.cpu(), vectors.to(self.tensor))
+        return Eigenpairs(values.cpu(), vectors.to(self.tensor))
 
-    def decompose_anew(self) -> None:
-        """Find the eigenpairs better, once: with those at hand a solve has missed its mark."""
-        if self.__dict__.get("decoupling") is not self._exact:
-            self.__dict__["decoupling"] = self._exact
-            self.polynomials.clear()  # which are in the order of the others
+    def device_eigenpairs(self, basis: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Returns eigenpairs as the CUDA kernels read them: falling, padded, on the device.
+
+        Args:
+            basis (Tensor, optional): Eigenvectors of similar weights to start from; see
+                :func:`mgnni.kernels.launches.basis_for`.
+        """
+        if self.channels <= widest(self.tensor.device):
+            return eigenpairs(self.tensor, basis)
+        values, vectors = _decomposed(self.tensor)
+        wide = (0, padded(self.channels) - self.channels)
+        values = pad(values.flip(-1), wide).to(self.tensor.device)
+        return values, pad(vectors.flip(-1).to(self.tensor), wide)
 
     @cached_property
     def outliers(self) -> Outliers:
-        """The few large eigenvalues of symmetric weights; less work than all of them."""
-        return outliers(self.tensor)
+        """The few large eigenvalues of symmetric weights; cheaper than all eigenpairs."""
+        return find_outliers(self.tensor)
 
     @cached_property
     def frobenius(self) -> list[float]:
-        """Frobenius norms, or what bounds them; they bound the spectral ones."""
-        if self.normed:
+        """Frobenius norms or bounds on them; they bound the spectral norms."""
+        if self.gram:
             return [1.0] * len(self.tensor)
         norms: list[float] = torch.linalg.matrix_norm(self.tensor.double()).tolist()
         return norms
@@ -98,70 +134,85 @@ class Weights:
     @cached_property
     def spectral(self) -> list[float]:
         """Spectral norms."""
+        if self.transpose_of is not None:
+            return self.transpose_of.spectral
         if self.channels == 0:
             return [0.0] * len(self.tensor)
         if self.symmetric and self.channels <= WIDE:
-            largest = self.decoupling.eigenvalues.abs().amax(-1) + self.decoupling.left
+            largest = self.eigenpairs.values.abs().amax(-1) + self.eigenpairs.error
             found: list[float] = largest.tolist()
         else:
             found = torch.linalg.matrix_norm(self.tensor.double(), 2).tolist()
         return found
 
-    @cached_property
-    def planned_pairs(self) -> tuple[Tensor, Tensor]:
-        """Eigenpairs of normed weights, by falling eigenvalue, padded, left on the accelerator."""
-        if self.channels <= widest(self.tensor.device):
-            return eigenpairs(self.tensor, self.basis)
-        values, vectors = _decomposed(self.tensor)
-        wide = (0, padded(self.channels) - self.channels)
-        values = pad(values.flip(-1), wide).to(self.tensor.device)
-        return values, pad(vectors.flip(-1).to(self.tensor), wide)
 
-    @cached_property
-    def polynomials(self) -> dict[Any, Any]:
-        """Polynomials of the sweep solvers; the adjoint equations have the same."""
-        return {}
+def check_finite_weight(weight: Tensor) -> None:
+    """Raises an error if a weight has non-finite entries."""
+    if not bool(torch.isfinite(weight).all()):
+        raise ArgumentError(
+            "'weight' must be finite (got nan or inf in it); the usual cause is an optimizer that "
+            "diverged, so lower its learning rate"
+        )
 
 
 def _decomposed(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, rising, and eigenvectors in float64; nan for a weight that is not finite."""
+    """Rising eigenvalues and eigenvectors in float64; nan for a weight that is huge or nan."""
     weight = tensor.double()
     if weight.device.type == "cuda" and len(weight) > FEW:
-        weight = weight.cpu()  # an accelerator takes small matrices one by one, and slowly
-    finite = weight.isfinite().flatten(1).all(1).view(-1, 1, 1)  # LAPACK says so loudly
-    values, vectors = torch.linalg.eigh(torch.where(finite, (weight + weight.mT) / 2, 0.0))
-    return torch.where(finite.squeeze(-1), values, torch.nan), vectors
+        weight = weight.cpu()  # CUDA decomposes the small matrices of a stack one by one
+    # LAPACK raises on nan and on numbers whose squares overflow.
+    usable = (weight.abs() < HUGE).flatten(1).all(1).view(-1, 1, 1)
+    values, vectors = torch.linalg.eigh(torch.where(usable, (weight + weight.mT) / 2, 0.0))
+    return torch.where(usable.squeeze(-1), values, torch.nan), vectors
 
 
-class KnownWeights:
-    """The last weights met, with all that was found out about them.
+def find_outliers(weight: Tensor) -> Outliers:
+    r"""Finds the few large eigenvalues of wide symmetric weights, and an interval for the rest.
 
-    A validation pass and the training pass after it have the same weights. They are compared
-    number by number, so a change made in any way is noticed. Copies and pickles start empty.
+    The weights of MGNNI have :math:`\sum_j \lambda_j^2 \le 1`, so most eigenvalues of a wide one
+    are tiny. A random block of vectors, multiplied three times by the weight, finds the others.
+    The start vectors are always the same, so the result depends on the weight alone.
+
+    Shapes:
+        - **weight:** ``(equations, channels, channels)``
     """
+    count, channels = weight.shape[:2]
+    if 2 * BLOCK >= channels:  # the search space would be the whole space
+        eye = torch.eye(channels, dtype=torch.float64, device=weight.device)
+        basis, kept = eye.expand(count, -1, -1), channels
+    else:
+        generator = torch.Generator().manual_seed(0)
+        start = torch.randn(BLOCK, channels, generator=generator).to(weight)
+        block = _orthonormal(_times(start.expand(count, -1, -1), weight))
+        kept = KEPT
+        basis = _orthonormal(torch.cat([block, _times(block.to(weight), weight)], -2))
+    image = _times(basis.to(weight), weight)
+    inner = basis @ image.double().mT
+    theta, rotation = torch.linalg.eigh((inner + inner.mT) / 2)
+    order = theta.abs().argsort(dim=-1, descending=True)
+    theta = theta.gather(-1, order)
+    rotation = rotation.gather(-1, order.unsqueeze(-2).expand_as(rotation)).mT
+    others = pad(theta[:, kept:], (0, 1))  # zero always belongs to the interval
+    ends = MARGIN * torch.stack([others.amin(-1), others.amax(-1)], -1)
+    theta, rotation = theta[:, :kept], rotation[:, :kept]
+    vectors = rotation @ basis
+    rest = rotation @ image.double() - theta.unsqueeze(-1) * vectors
+    return Outliers(theta, vectors.to(weight), rest.to(weight), ends.tolist())
 
-    def __init__(self) -> None:
-        self._last: Weights | None = None
 
-    def of(self, tensor: Tensor, normed: bool = False) -> Weights:
-        """Return these weights, with what is known of them if they are the last ones."""
-        last = self._last
-        if last is None or not (
-            last.normed == normed
-            and last.tensor.shape == tensor.shape
-            and last.tensor.dtype == tensor.dtype
-            and last.tensor.device == tensor.device
-            and torch.equal(last.tensor, tensor)
-        ):
-            self._last = None  # two at a time would be one too many
-            last = Weights(tensor.detach().clone(), normed)
-            # Memory of an inference pass cannot serve training.
-            self._last = None if last.tensor.is_inference() else last
-        return last
+def _times(rows: Tensor, weight: Tensor) -> Tensor:
+    if weight.device.type != "cpu":
+        return torch.bmm(rows, weight)
+    # On a CPU, a batched product of few rows is half as fast as single products.
+    return torch.stack([product(a, b) for a, b in zip(rows, weight, strict=True)])
 
-    def holds(self, weights: Weights) -> bool:
-        """Whether these are the last weights met."""
-        return weights is self._last
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return KnownWeights, ()
+def _orthonormal(rows: Tensor) -> Tensor:
+    """Returns an orthonormal basis of the rows in float64, padded with rows of zeros."""
+    rows = rows.double()
+    values, vectors = torch.linalg.eigh(rows @ rows.mT)
+    kept = values > NOISE * values[..., -1:]
+    scale = torch.where(kept, values.clamp(min=0).rsqrt(), torch.zeros_like(values))
+    basis: Tensor = scale.unsqueeze(-1) * (vectors.mT @ rows)
+    # One Newton step removes the error that squaring the rows has caused.
+    return 1.5 * basis - 0.5 * (basis @ basis.mT) @ basis

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from mgnni.implicit.linear import deferred
-from mgnni.implicit.log import SolveLog
-from mgnni.solve.planned import Pending
+from mgnni.solve.result import Records, SolveLog
 from mgnni.train.certificates import Certificates, add_all
 
 if TYPE_CHECKING:
@@ -74,12 +73,13 @@ def capture(learner: Learner, work: Callable[[], None], pool: Any = None) -> tor
     return graph
 
 
-def _pending(log: SolveLog) -> list[tuple[str, Pending]]:
-    """Return the solver statistics of a pass by direction; all must still be on the device."""
-    found = {"forward": log._forward, "backward": log._backward}
-    if any(one and not isinstance(one, Pending) for one in found.values()):
-        raise NotCapturable("the solves synchronise with the device")
-    return [(name, one) for name, one in found.items() if isinstance(one, Pending)]
+def _deferred_records(log: SolveLog) -> list[tuple[str, Records]]:
+    """Return the records of a pass by direction; all must still be on the device."""
+    found = [("forward", one) for one in log.forward_records]
+    found += [("backward", one) for one in log.backward_records]
+    if not all(one.deferred for _, one in found):
+        raise NotCapturable("a solve synchronises with the device")
+    return found
 
 
 class CapturedStep:
@@ -91,13 +91,17 @@ class CapturedStep:
 
     def _step(self, learner: Learner) -> None:
         self.loss = learner.step(*self.batch)
-        self.log = SolveLog(*(one for _, one in _pending(learner.log)))
+        _deferred_records(learner.log)
+        self.log = SolveLog(learner.log.forward_records, learner.log.backward_records)
 
     def run(self) -> tuple[Tensor, SolveLog]:
         """Replay the step; loss and statistics are available once the device has finished it."""
         self.graph.replay()
         # Other graphs of the pool may overwrite this memory.
-        copies = [replace(one, numbers=one.numbers.clone()) for one in self.log.pending]
+        copies = [
+            tuple(replace(one, numbers=one.numbers.clone()) for one in records)
+            for records in (self.log.forward_records, self.log.backward_records)
+        ]
         return self.loss.clone(), SolveLog(*copies)
 
 
@@ -122,9 +126,9 @@ class CapturedEpoch:
             alike = [pair for pair in pairs if pair[0].dtype is dtype]
             torch._foreach_copy_([one for one, _ in alike], [other for _, other in alike])
         self.loss = learner.step(learner.inputs, *learner.parts["train"])
-        self.pending = _pending(learner.log)
+        self.pending = _deferred_records(learner.log)
         self.logits = learner.predict(learner.inputs)
-        self.pending += _pending(learner.log)
+        self.pending += _deferred_records(learner.log)
         val = learner.loss_and_accuracy(self.logits)
         parts = [self.loss.double(), val.double().flatten()]
         self.numbers = torch.cat([*parts, *(one.numbers.flatten() for _, one in self.pending)])

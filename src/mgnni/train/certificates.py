@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from mgnni.implicit.log import SolveLog
-from mgnni.solve.planned import Pending
-from mgnni.solve.result import SolveStats
+from mgnni.solve.result import Records, SolveLog, SolveStats
 
 BOUNDS = ("error_bound", "relative_error_bound")
 
@@ -53,22 +52,19 @@ class Certificate:
             worst = max(self.relative_error_bound, stats.relative_error_bound)
             self.relative_error_bound = worst
 
-    def add_pending(self, pending: Pending, numbers: np.ndarray) -> bool:
-        """Add solver statistics read from an accelerator; return whether all solves converged.
+    def add_deferred(self, records: Records, numbers: NDArray[np.float64]) -> bool:
+        """Add records whose numbers were read from a device; return whether all converged.
 
         If one did not, nothing is added.
         """
-        residual, reference, bound, _, steps = numbers
-        with np.errstate(invalid="ignore", divide="ignore"):
-            relative = np.where(residual == 0, 0.0, residual / reference)
-            relative_bound = np.where(bound == 0, 0.0, bound / reference)
-        if not bool(((relative <= pending.tol) | (residual <= pending.digits)).all()):
+        relative, relative_bound, met = records.accept(numbers)
+        if not bool(met.all()):
             return False
-        self.solves += len(pending.scales)
-        self.solvers.add(pending.solver)
-        self.iterations = max(self.iterations, int(steps.max()))
+        self.solves += len(records.scales)
+        self.solvers.add(records.solver)
+        self.iterations = max(self.iterations, int(numbers[4].max()))
         self.relative_residual = max(self.relative_residual, float(relative.max()))
-        self.error_bound = max(self.error_bound, float(bound.max()))
+        self.error_bound = max(self.error_bound, float(numbers[2].max()))
         self.relative_error_bound = max(self.relative_error_bound, float(relative_bound.max()))
         return True
 
@@ -116,15 +112,16 @@ class Certificates:
         waiting = []
         for log in logs:
             for certificate, found in (
-                (made.forward, log._forward),
-                (made.backward, log._backward),
+                (made.forward, log.forward_records),
+                (made.backward, log.backward_records),
             ):
-                if isinstance(found, Pending):
-                    waiting.append((certificate, found))
-                else:
-                    certificate.add(found)
+                for records in found:
+                    if records.deferred:
+                        waiting.append((certificate, records))
+                    else:
+                        certificate.add(records.stats)
         if waiting:
-            numbers = torch.cat([pending.numbers.flatten() for _, pending in waiting]).cpu()
+            numbers = torch.cat([records.numbers.flatten() for _, records in waiting]).cpu()
             if not add_all(waiting, numbers):
                 return False
         self.merge(made)
@@ -145,14 +142,14 @@ class Certificates:
         return cls(*(Certificate.from_dict(data[key]) for key in ("forward", "backward")))
 
 
-def add_all(waiting: Sequence[tuple[Certificate, Pending]], numbers: Tensor) -> bool:
+def add_all(waiting: Sequence[tuple[Certificate, Records]], numbers: Tensor) -> bool:
     """Add numbers read from an accelerator, one record after another, to their certificates.
 
     Returns:
         Whether all solves converged; records after the first failure are not added.
     """
-    parts = torch.split(numbers, [pending.numbers.numel() for _, pending in waiting])
+    parts = torch.split(numbers, [records.numbers.numel() for _, records in waiting])
     return all(
-        certificate.add_pending(pending, part.view_as(pending.numbers).numpy())
-        for (certificate, pending), part in zip(waiting, parts, strict=True)
+        certificate.add_deferred(records, part.view_as(records.numbers).numpy())
+        for (certificate, records), part in zip(waiting, parts, strict=True)
     )

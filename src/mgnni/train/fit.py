@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.data.rules import DEFAULT_RULE
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError
 from mgnni.models.catalog import MGNNI
 from mgnni.train.config import Config, changed

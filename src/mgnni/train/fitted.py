@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, Dataset
 
-from mgnni.data.tables.graphfile import GraphFile
-from mgnni.data.tables.pyg import from_pyg
-from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.graph_file import GraphFile
+from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema
 from mgnni.errors import ArgumentError, DataError, check_choice
-from mgnni.files import whole_file
+from mgnni.files import atomic_write
 from mgnni.models.base import OnGraphs
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.config import Config, from_dict
@@ -218,7 +217,7 @@ class Fitted:
         """Write the model to a file, which :meth:`load` reads without running any code."""
         buffer = io.BytesIO()
         torch.save(self.to_dict(), buffer)
-        with whole_file(Path(path)) as file:
+        with atomic_write(Path(path)) as file:
             file.write(buffer.getvalue())
 
     @classmethod

@@ -14,7 +14,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from mgnni.errors import DataError
-from mgnni.files import whole_file
+from mgnni.files import atomic_write
 from mgnni.train.experiment import CHECKPOINT_EVERY
 from mgnni.train.report import to_json
 from mgnni.train.training import Training
@@ -132,7 +132,7 @@ class Folder:
         self._write("log.jsonl", text.encode())
 
     def _write(self, name: str, content: bytes) -> None:
-        with whole_file(self.path / name) as file:
+        with atomic_write(self.path / name) as file:
             file.write(content)
 
     def _has(self, name: str) -> bool:

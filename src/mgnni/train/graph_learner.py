@@ -13,7 +13,7 @@ from torch_geometric.data import Batch as GraphBatch
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError
 from mgnni.graph.batches import Collection
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.train.captured import CapturedStep, NotCapturable
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared

@@ -16,7 +16,7 @@ from torch_geometric.utils import to_undirected
 from mgnni.data.task import Task
 from mgnni.errors import DataError, DivergenceError
 from mgnni.implicit.linear import deferred
-from mgnni.implicit.log import SolveLog
+from mgnni.solve.result import SolveLog
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.ensemble import Ensemble, build_model

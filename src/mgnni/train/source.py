@@ -11,13 +11,11 @@ import torch
 from torch_geometric.data import Data, Dataset
 
 from mgnni.data.catalog import ENTRIES, benchmark_named
-from mgnni.data.folds import random_splits
 from mgnni.data.registry import load_task
-from mgnni.data.tables.graphfile import GraphFile
-from mgnni.data.tables.options import TableOptions
-from mgnni.data.tables.pyg import from_pyg
-from mgnni.data.tables.read import read_graphs
-from mgnni.data.tables.schema import Schema
+from mgnni.data.split import random_splits
+from mgnni.data.tables.graph_file import GraphFile
+from mgnni.data.tables.read import from_pyg, read_graphs
+from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
 

@@ -11,9 +11,9 @@ import pytest
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from mgnni.data.tables.options import TableOptions
 from mgnni.data.tables.read import read_graphs
-from mgnni.data.tables.values import in_order
+from mgnni.data.tables.schema import TableOptions
+from mgnni.data.tables.values import sorted_values
 from mgnni.errors import DataError
 
 Write = Callable[..., Path]
@@ -139,13 +139,53 @@ def test_dictionaries_decimals_and_views_in_parquet(write: Write) -> None:
     assert file.classes == ("1", "2")
 
 
-def test_a_word_for_missing_among_numbers_is_refused(write: Write) -> None:
-    with pytest.raises(DataError, match=r"row 3: column 'f' .*'NA'.*leave it empty"):
-        read_graphs(write(table(["1", "NA", "2"]), NO_EDGES))
+@pytest.mark.parametrize(
+    "word", ["NA", "n/a", "nan", "NaN", "-nan", "NULL", "None", "<NA>", "#N/A", " na "]
+)
+def test_spellings_of_missing_are_missing_among_numbers(word: str, write: Write) -> None:
+    expected = features(write(table(["1", "", "3", "8"]), NO_EDGES, name="empty"))
+    x, names = features(write(table(["1", word, "3", "8"]), NO_EDGES))
+    assert names == expected[1] == ("f", "f_missing")
+    assert x.tolist() == expected[0].tolist() == [[1, 0], [4, 1], [3, 0], [8, 0]]
 
 
-def test_in_order() -> None:
-    assert in_order(["10", "9", "1e1", "-3"]) == ["-3", "9", "10", "1e1"]
-    assert in_order(["10", "9", "x"]) == ["10", "9", "x"]
-    assert in_order(["b", "a", "B"]) == ["B", "a", "b"]
-    assert in_order([]) == []
+def test_spellings_of_missing_are_missing_among_booleans(write: Write) -> None:
+    x, names = features(write(table(["true", "NA", "false", "true"]), NO_EDGES))
+    assert names == ("f", "f_missing")
+    assert x[:, 1].tolist() == [0, 1, 0, 0]
+
+
+def test_spellings_of_missing_stay_text_in_text_columns(write: Write) -> None:
+    x, names = features(write(table(["red", "NA", "", "nan"]), NO_EDGES))
+    assert names == ("f=NA", "f=nan", "f=red", "f_missing")
+    assert x.tolist() == [[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 1, 0, 0]]
+
+
+def test_spellings_of_missing_are_filled_in_prediction(write: Write) -> None:
+    schema = read_graphs(write(table(["1", "NA", "3", "8"]), NO_EDGES)).schema
+    new = write(table(["2", "null", "NaN", "5"]), NO_EDGES, name="new")
+    x = read_graphs(new, schema=schema).graphs[0].x
+    assert x.tolist() == [[2, 0], [4, 1], [4, 1], [5, 0]]
+
+
+def test_nan_is_missing_in_parquet(write: Write) -> None:
+    import pyarrow.parquet as parquet
+
+    folder = write(None, NO_EDGES)
+    columns = {"id": [1, 2, 3], "f": [1.0, float("nan"), 3.0], "label": [0, 1, 1]}
+    parquet.write_table(pa.table(columns), folder / "nodes.parquet")
+    x, names = features(folder)
+    assert names == ("f", "f_missing")
+    assert x.tolist() == [[1, 0], [2, 1], [3, 0]]
+
+
+def test_a_word_among_numbers_is_refused(write: Write) -> None:
+    with pytest.raises(DataError, match=r"row 4: column 'f' .*'missing'.*leave it empty"):
+        read_graphs(write(table(["1", "NA", "missing", "2"]), NO_EDGES))
+
+
+def test_values_are_sorted_as_numbers_only_if_all_are_numbers() -> None:
+    assert sorted_values(["10", "9", "1e1", "-3"]) == ["-3", "9", "10", "1e1"]
+    assert sorted_values(["10", "9", "x"]) == ["10", "9", "x"]
+    assert sorted_values(["b", "a", "B"]) == ["B", "a", "b"]
+    assert sorted_values([]) == []

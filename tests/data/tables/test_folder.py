@@ -16,9 +16,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgnni.data.tables.graphfile import GraphFile
-from mgnni.data.tables.options import TableOptions
+from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError, DataError
 
 Write = Callable[..., Path]
@@ -158,13 +158,13 @@ def test_names_found_and_names_given(write: Write) -> None:
     assert len(file.splits) == 1
     # The other split is a column like any other now; that is noted.
     assert file.schema.feature_names == ("split_0=test", "split_0=train")
-    assert any("'split_0' taken as features, despite the name" in note for note in file.notes)
+    assert any("'split_0' used as features" in note for note in file.notes)
 
 
 def test_the_id_is_the_first_column_if_none_is_called_so(write: Write) -> None:
     file = read_graphs(write("label,page,f\nx,a,1\ny,b,2\n", "src,dst\na,b\n"))
     assert file.ids.to_pylist() == ["a", "b"]
-    assert any("'page', the first, as none is called like an id" in note for note in file.notes)
+    assert any("'page', the first column" in note for note in file.notes)
 
 
 def test_no_edges_are_a_graph_too(write: Write) -> None:
@@ -231,7 +231,7 @@ def test_a_label_of_nodes_is_a_feature_when_graphs_are_classified(write: Write) 
     members = MEMBERS.replace("f\n", "label\n", 1)
     file = read_graphs(write(members, "source,target\n", {"graphs.csv": GRAPHS}))
     assert file.schema.feature_names == ("label",)
-    assert any("'label' taken as features" in note for note in file.notes)
+    assert any("'label' used as features" in note for note in file.notes)
 
 
 def test_reading_for_prediction(write: Write) -> None:
@@ -247,7 +247,7 @@ def test_reading_for_prediction(write: Write) -> None:
     notes = " | ".join(file.notes)
     assert "not used: 'extra'" in notes
     assert "'colour': 2 values not seen in training" in notes
-    assert "'size': 1 missing value, none in training: 2.5 instead" in notes
+    assert "'size': 1 missing value, none in training: using 2.5" in notes
     with pytest.raises(DataError, match="labels are needed"):
         file.task()
 
@@ -266,9 +266,9 @@ def test_prediction_refuses_what_training_did_not_know(write: Write) -> None:
     schema = read_graphs(write()).schema
     cases = {
         "id,label,colour\na,x,red\n": r"nodes.csv: .*missing: 'size'",
-        "id,size,colour,label\na,1,red,z\n": r"row 2: .*trained on \(got 'z'\).*'x', 'y'",
+        "id,size,colour,label\na,1,red,z\n": r"row 2: .*training file \(got 'z'\).*'x', 'y'",
         "id,size,colour\na,big,red\n": r"row 2: column 'size' must hold numbers \(got 'big'\)",
-        "key,size,colour\na,1,red\n": r"there must be a column 'id'",
+        "key,size,colour\na,1,red\n": r"there is no column 'id'",
     }
     for number, (nodes, message) in enumerate(cases.items()):
         with pytest.raises(DataError, match=message):
@@ -276,7 +276,7 @@ def test_prediction_refuses_what_training_did_not_know(write: Write) -> None:
     with pytest.raises(ArgumentError, match=r"got \['label'\]"):
         read_graphs(write(name="options"), TableOptions(label="label"), schema)
     graphs = write(MEMBERS, "source,target\n", {"graphs.csv": GRAPHS}, name="graphs")
-    with pytest.raises(DataError, match=r"nodes are to be classified.*remove graphs.csv"):
+    with pytest.raises(DataError, match=r"classifies nodes.*remove graphs.csv"):
         read_graphs(graphs, schema=schema)
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from mgnni.data.tables.classes import check_classes
-from mgnni.data.tables.graphfile import GraphFile
+from mgnni.data.tables.graph_file import GraphFile
+from mgnni.data.tables.labels import check_classes
 from mgnni.data.tables.read import read_graphs
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import DataError
 
 Write = Callable[..., Path]
@@ -28,6 +29,7 @@ def read(write: Write, labels: list[str], name: str = "graph") -> GraphFile:
         (["0.5", "1.5", "0.5", "1.5"], ("0.5", "1.5"), [0, 1, 0, 1]),
         (["-1", "1"], ("-1", "1"), [0, 1]),  # in a table -1 is a class like another
         (["true", "false"], ("false", "true"), [1, 0]),
+        (["none", "some", "None"], ("None", "none", "some"), [1, 2, 0]),  # an ordinary word
     ],
 )
 def test_classes(
@@ -46,7 +48,7 @@ def test_many_classes_are_classes_if_they_recur(write: Write) -> None:
 
 
 def test_classes_that_differ_in_blanks_are_noted(write: Write) -> None:
-    assert any("differ only in blanks" in note for note in read(write, ["a", "a ", "b"]).notes)
+    assert any("differ only in spaces" in note for note in read(write, ["a", "a ", "b"]).notes)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,55 @@ def test_what_is_a_class(classes: list[str], labelled: int, refused: bool) -> No
             check_classes("file", classes, labelled)
     else:
         check_classes("file", classes, labelled)
+
+
+NO_EDGES = "source,target\n"
+
+
+def parts(folder: Path, **options: object) -> list[list[list[int]]]:
+    file = read_graphs(folder, TableOptions(**options))  # type: ignore[arg-type]
+    return [[s.part(part).tolist() for part in ("train", "val", "test")] for s in file.splits]
+
+
+def test_every_word_in_any_case(write: Write) -> None:
+    words = ["train", "TRAIN", "val", "Valid", "validation", " test ", "", "Test"]
+    rows = (f"n{i},{i % 2},{word}\n" for i, word in enumerate(words))
+    folder = write("id,label,split\n" + "".join(rows), NO_EDGES)
+    assert parts(folder) == [[[0, 1], [2, 3, 4], [5, 7]]]
+
+
+def test_eleven_splits_in_the_order_of_their_numbers(write: Write) -> None:
+    names = [f"split_{i}" for i in (10, 2, *range(2), *range(3, 10))]
+    header = ",".join(["id", "label", *names])
+    # In split i, node i % 4 is the test.
+    rows = [
+        [f"n{node}", str(node % 2), *("test" if int(n[6:]) % 4 == node else "train" for n in names)]
+        for node in range(4)
+    ]
+    folder = write(header + "\n" + "".join(",".join(row) + "\n" for row in rows), NO_EDGES)
+    assert [test for _, _, test in parts(folder)] == [[i % 4] for i in range(11)]
+
+
+@pytest.mark.parametrize("given", [(), ("train_mask", "val_mask", "test_mask")])
+def test_masks(given: tuple[str, ...], write: Write) -> None:
+    nodes = "id,label,test_mask,train_mask,val_mask\na,x,0,1,0\nb,y,false,True,false\nc,x,1,0,\n"
+    assert parts(write(nodes, NO_EDGES), split_column=given) == [[[0, 1], [], [2]]]
+
+
+def test_masks_of_training_alone(write: Write) -> None:
+    nodes = "id,label,train_mask\na,x,1\nb,y,1\nc,y,0\n"
+    assert parts(write(nodes, NO_EDGES)) == [[[0, 1], [], []]]
+
+
+def test_masks_by_another_name(write: Write) -> None:
+    nodes = "id,label,train1,test1\na,x,1,0\nb,y,1,0\nc,y,0,1\n"
+    assert parts(write(nodes, NO_EDGES), split_column=("train1", "test1")) == [[[0, 1], [], [2]]]
+
+
+def test_no_split_is_fine(write: Write) -> None:
+    assert parts(write("id,label\na,x\nb,y\n", NO_EDGES)) == []
+
+
+def test_unseen_classes_pass_if_allowed(write: Write) -> None:
+    folder = write("id,label,split\na,x,train\nb,y,test\n", NO_EDGES)
+    assert parts(folder, allow_unseen=True) == [[[0], [], [1]]]

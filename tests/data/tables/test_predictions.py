@@ -58,7 +58,7 @@ def test_several_labels_a_row(tmp_path: Path) -> None:
 def test_a_file_is_replaced_only_if_asked(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("precious")
-    with pytest.raises(DataError, match=r"a.csv: there is a file of this name.*--overwrite"):
+    with pytest.raises(DataError, match=r"a.csv: there is already a file.*--overwrite"):
         write_predictions(path, range(3), ["x", "y"], CHOSEN, P)
     assert path.read_text() == "precious"
     write_predictions(path, range(3), ["x", "y"], CHOSEN, P, overwrite=True)

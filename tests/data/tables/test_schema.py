@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from mgnni.data.tables.options import TableOptions
-from mgnni.data.tables.schema import Column, Schema
-from mgnni.errors import DataError
+from mgnni.data.tables.schema import Column, Schema, TableOptions
+from mgnni.errors import ArgumentError, DataError
 
 SCHEMA = Schema(
     level="node",
@@ -61,11 +60,52 @@ def without(key: str) -> dict[str, Any]:
         ),
         (
             {**SCHEMA.to_dict(), "columns": [{"name": "a", "kind": "image"}]},
-            "kind must be one of .*'image'",
+            "kind .*'image'",
         ),
         ({**SCHEMA.to_dict(), "options": {"fold": 1}}, "schema options: .*unknown: 'fold'"),
+        ("text", "schema: .*str"),
+        ({**SCHEMA.to_dict(), "columns": 3}, "schema column: .*int"),
+        ({**SCHEMA.to_dict(), "columns": ["size"]}, "schema column: .*str"),
+        ({**SCHEMA.to_dict(), "columns": [{"name": "a", "kind": [1]}]}, "schema column: kind"),
+        (
+            {**SCHEMA.to_dict(), "columns": [{"name": "a", "kind": "number", "fill": "much"}]},
+            "schema column: fill .*str",
+        ),
+        ({**SCHEMA.to_dict(), "options": None}, "schema options: .*NoneType"),
+        ({**SCHEMA.to_dict(), "options": {"label": 3}}, "schema options: .*int"),
+        ({**SCHEMA.to_dict(), "options": {"id": 3}}, "schema options: id .*int"),
+        ({**SCHEMA.to_dict(), "options": {"delimiter": 3}}, "schema options: .*int"),
+        ({**SCHEMA.to_dict(), "classes": [1, 2]}, "schema: classes"),
+        ({**SCHEMA.to_dict(), "level": None}, "schema: level .*NoneType"),
     ],
 )
 def test_what_is_not_known_is_refused(plain: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Schema.from_dict(plain)
+
+
+def test_a_string_is_one_name() -> None:
+    options = TableOptions(label="y", features=["a", "b"])  # type: ignore[arg-type]
+    assert options.label == ("y",)
+    assert options.features == ("a", "b")
+    assert options.given() == ("label", "features")
+    assert TableOptions().given() == ()
+
+
+def test_a_tab_as_typed_in_a_shell() -> None:
+    assert TableOptions(delimiter="\\t") == TableOptions(delimiter="\t")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"delimiter": "::"}, "'delimiter' must be one character"),
+        ({"delimiter": "§"}, "'delimiter' must be one character"),
+        ({"label": ("a", "a")}, "'label' must name each column once"),
+        ({"features": "a", "ignore": ("b", "a")}, r"'features' and 'ignore' .*\['a'\]"),
+        ({"categorical": "a", "ignore": "a"}, r"'categorical' and 'ignore' .*\['a'\]"),
+    ],
+)
+def test_contradictions_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        TableOptions(**given)

@@ -1,4 +1,4 @@
-"""A person's own graph, from files or from PyG objects: read, described, and predictions written.
+"""Graphs of your own, from files or PyG objects, and predictions written to files.
 
-Start at :func:`mgnni.data.tables.read.read_graphs`. Only tables need pyarrow.
+The entry point is :func:`mgnni.data.tables.read.read_graphs`. Only tables need pyarrow.
 """

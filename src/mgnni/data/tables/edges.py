@@ -1,180 +1,195 @@
-"""Edges of a table: both ends looked up among the nodes, weights checked."""
+"""Ids of nodes and graphs as indices, and the edges of a table."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from mgnni.data.tables.arrow import pc
-from mgnni.data.tables.direction import Floats
-from mgnni.data.tables.ids import Index, Integers, check_ids, missed
-from mgnni.data.tables.options import (
-    GRAPH_NAMES,
-    SOURCE_NAMES,
-    TARGET_NAMES,
-    WEIGHT_NAMES,
-    TableOptions,
-)
-from mgnni.data.tables.rows import Rows
-from mgnni.data.tables.table import Table, delimiter_hint, found
-from mgnni.data.tables.values import first, numbers
-from mgnni.data.tables.wording import counted, listed, show
+from mgnni.data.tables.columns import EdgeRoles, Rows
+from mgnni.data.tables.graph_file import Floats, Integers
+from mgnni.data.tables.messages import counted, listed, show
+from mgnni.data.tables.table import Cells, Table, pa, pc
+from mgnni.data.tables.values import as_text, numbers
 from mgnni.errors import DataError
 
 
-@dataclass(frozen=True)
-class EdgeColumns:
-    """Which columns of the edges are what."""
-
-    source: str
-    target: str
-    weight: str | None
-    graph: str | None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that are used, each once."""
-        every = (self.source, self.target, self.weight, self.graph)
-        return tuple(dict.fromkeys(name for name in every if name is not None))
-
-
-def edge_columns(
-    table: Table, options: TableOptions, level: str, weighted: bool | None
-) -> EdgeColumns:
-    """Find the columns of the edges.
+class IdIndex:
+    """Finds the position of an id.
 
     Args:
-        table: the edges.
-        options: names that are given.
-        level: ``"node"`` or ``"graph"``; the graph of an edge matters for the latter only.
-        weighted: whether weights are wanted; None if they are taken when they are there.
+        ids (Cells): Unique ids.
+        graph (numpy.ndarray, optional): The graph of each id, if ids are unique within a graph
+            only.
     """
-    source = _end(table, options.source, SOURCE_NAMES, "source")
-    target = _end(table, options.target, TARGET_NAMES, "target")
-    weight = None
-    if weighted is not False:
-        weight = found(table, options.weight, WEIGHT_NAMES, "weight")
-        if weighted and weight is None:
-            raise DataError(
-                f"{table.path}: a column must hold the weights, as in training (got "
-                f"{listed(table.names)}); add it, under the name it had then"
-            )
-    graph = None
-    if level == "graph":
-        given = options.graph if options.graph in table.names else None
-        graph = found(table, given, GRAPH_NAMES, "graph")
-    return EdgeColumns(source, target, weight, graph)
+
+    def __init__(self, ids: Cells, graph: Integers | None = None) -> None:
+        self.ids = ids
+        self.distinct = pc.unique(_comparable(ids))
+        self.keys = None if graph is None else pa.array(self._key(ids, graph))
+
+    def find(self, wanted: Cells, graph: Integers | None = None) -> Integers:
+        """Returns the position of each wanted id, -1 if there is no such id."""
+        if self.keys is None:
+            return _codes(wanted, self.distinct)  # the ids are unique, so codes are positions
+        return _codes(pa.array(self._key(wanted, graph)), self.keys)
+
+    def similar(self, wanted: object) -> str:
+        """Returns a hint if an id differs from the wanted one only in spaces or leading zeros."""
+        value = as_text(pa.array([wanted])).to_pylist()[0]
+        ids = pc.unique(as_text(self.ids))
+        same = pc.index(pc.utf8_trim_whitespace(ids), value.strip()).as_py()
+        if same >= 0:
+            return f"; {show(ids[same].as_py())} differs from it only in spaces: remove them"
+        try:
+            number = str(int(float(value)))
+        except (ValueError, OverflowError):
+            return ""
+        same = pc.index(pc.utf8_ltrim(ids, characters="0"), number.lstrip("0")).as_py()
+        if same < 0:
+            return ""
+        return f"; {show(ids[same].as_py())} is another id: write it the same in both tables"
+
+    def _key(self, ids: Cells, graph: Integers | None) -> Integers:
+        code = _codes(ids, self.distinct)
+        return np.where(code < 0, -1, code + graph * np.int64(len(self.distinct)))
 
 
-def read_edges(
-    table: Table,
-    columns: EdgeColumns,
-    nodes: Rows,
-    graphs: Rows | None,
-    graph: Integers | None,
-) -> tuple[Integers, Floats | None]:
-    """Return sources and targets, shape ``(2, num_edges)``, and weights.
-
-    Args:
-        table: the edges.
-        columns: which are which.
-        nodes: the nodes.
-        graphs: the graphs, if there are several.
-        graph: the graph of each node then.
-    """
-    cells = table.read(columns.names)
-    of_edge = None
-    if graphs is not None and columns.graph is not None:
-        of_edge = _graph_of_edges(table, columns.graph, cells[columns.graph], graphs)
-    # If the edges name their graph, node ids need be unique within a graph only.
-    within = None if of_edge is None else graph
-    check_ids(nodes.table, nodes.roles.id, nodes.ids, within)
-    index = Index(nodes.ids, within)
-    ends = [
-        _positions(table, name, cells[name], index, of_edge)
-        for name in (columns.source, columns.target)
-    ]
-    edges = np.stack(ends)
+def check_ids(rows: Rows, graph: Integers | None = None) -> None:
+    """Checks that ids are not empty and unique (within a graph, if ``graph`` is given)."""
+    table, name, ids = rows.table, rows.roles.id, rows.ids
+    remedy = "give every row its own id, or name the id column with --id"
+    table.check(name, ids, pc.is_valid(ids), "hold an id", remedy)
+    codes = _codes(ids, pc.unique(_comparable(ids)))
     if graph is not None:
-        _check_same_graph(table, edges, graph, nodes)
-    return edges, _weights(table, columns.weight, cells)
-
-
-def _graph_of_edges(table: Table, name: str, cells: Any, graphs: Rows) -> Integers:
-    graph = Index(graphs.ids).find(cells)
-    stray = np.flatnonzero(graph < 0)
-    if stray.size:
-        row = int(stray[0])
+        codes = codes + graph * (codes.max(initial=0) + 1)
+    distinct, place = np.unique(codes, return_index=True)
+    if len(distinct) < len(codes):
+        again = int(np.setdiff1d(np.arange(len(codes)), place)[0])
+        before = int(place[np.searchsorted(distinct, codes[again])])
+        earlier = table.row(before).removeprefix(f"{table.path}, ")
         raise DataError(
-            f"{table.row(row)}: column {show(name)} must hold the id of a graph (got "
-            f"{show(cells[row].as_py())}, which is not in {graphs.table.path.name}); add the "
-            "graph, or remove the edge"
+            f"{table.row(again)}: ids in column {show(name)} must be unique (got "
+            f"{show(ids[again].as_py())}, as in {earlier}); remove one of them, or name the id "
+            "column with --id"
+        )
+
+
+def restore_integers(ids: Cells) -> Cells:
+    """Returns ids as integers if all of them are integers in their usual spelling."""
+    if not pa.types.is_string(ids.type):
+        return ids
+    try:
+        integers = pc.cast(ids, pa.int64())
+    except pa.ArrowInvalid:
+        return ids
+    return integers if pc.all(pc.equal(pc.cast(integers, pa.string()), ids)).as_py() else ids
+
+
+def graph_of_nodes(nodes: Rows, graphs: Rows) -> Integers:
+    """Returns the index of the graph of each node, and checks that every graph has nodes."""
+    check_ids(graphs)
+    name = nodes.roles.graph or ""
+    graph = _find_graphs(nodes.table, name, nodes.cells[name], graphs, "node")
+    empty = np.flatnonzero(np.bincount(graph, minlength=len(graphs.ids)) == 0)
+    if empty.size:
+        every = [graphs.ids[int(row)].as_py() for row in empty[:100]]
+        raise DataError(
+            f"{graphs.table.row(int(empty[0]))}: a graph must have nodes (got none for "
+            f"{listed(every)}); add nodes, or remove the graph"
         )
     return graph
 
 
-def _positions(
-    table: Table, name: str, wanted: Any, index: Index, graph: Integers | None
+def read_edges(
+    table: Table,
+    roles: EdgeRoles,
+    nodes: Rows,
+    graphs: Rows | None,
+    graph: Integers | None,
+) -> tuple[Integers, Floats | None]:
+    """Reads edge indices of shape ``(2, num_edges)`` and edge weights.
+
+    Args:
+        table (Table): The edges.
+        roles (EdgeRoles): The roles of its columns.
+        nodes (Rows): The nodes.
+        graphs (Rows, optional): The graphs, if graphs are classified.
+        graph (numpy.ndarray, optional): The graph of each node then.
+    """
+    cells = table.read(roles.names)
+    of_edge = None
+    if graphs is not None and roles.graph is not None:
+        of_edge = _find_graphs(table, roles.graph, cells[roles.graph], graphs, "edge")
+    # If edges name their graph, node ids only need to be unique within a graph.
+    within = None if of_edge is None else graph
+    check_ids(nodes, within)
+    index = IdIndex(nodes.ids, within)
+    ends = (roles.source, roles.target)
+    edges = np.stack([_find_nodes(table, name, cells[name], index, of_edge) for name in ends])
+    if graph is not None:
+        across = np.flatnonzero(graph[edges[0]] != graph[edges[1]])
+        if across.size:
+            row = int(across[0])
+            source, target = (nodes.ids[int(node)].as_py() for node in edges[:, row])
+            raise DataError(
+                f"{table.row(row)}: an edge must join nodes of one graph (got {show(source)} and "
+                f"{show(target)} of two graphs); remove it, or correct the graph of the nodes"
+            )
+    return edges, _weights(table, roles.weight, cells)
+
+
+def _find_graphs(table: Table, name: str, cells: Cells, graphs: Rows, what: str) -> Integers:
+    """Returns the index of the graph of each row of a table of nodes or edges."""
+    graph = IdIndex(graphs.ids).find(cells)
+    expected = f"hold the id of a graph in {graphs.table.path.name}"
+    table.check(name, cells, graph >= 0, expected, f"add the graph, or remove the {what}")
+    return graph
+
+
+def _find_nodes(
+    table: Table, name: str, cells: Cells, index: IdIndex, graph: Integers | None
 ) -> Integers:
-    position = index.find(wanted, graph)
+    valid = pc.is_valid(cells)
+    table.check(name, cells, valid, "hold the id of a node", "complete or remove the edge")
+    position = index.find(cells, graph)
     wrong = np.flatnonzero(position < 0)
     if not wrong.size:
         return position
     row = int(wrong[0])
-    value = wanted[row].as_py()
-    if value is None:
-        raise DataError(
-            f"{table.row(row)}: column {show(name)} must hold the id of a node (got an empty "
-            "cell); complete or remove the edge"
-        )
+    value = cells[row].as_py()
     within = " of the edge's graph" if graph is not None else ""
     raise DataError(
         f"{table.row(row)}: column {show(name)} must hold the id of a node{within} (got "
-        f"{show(value)}, which no node has; {counted(wrong.size, 'such edge')}); add the node, or "
-        f"remove the edge{missed(value, index)}"
+        f"{show(value)}, which is no node; {counted(wrong.size, 'such edge')}); add the node, or "
+        f"remove the edge{index.similar(value)}"
     )
 
 
-def _check_same_graph(table: Table, edges: Integers, graph: Integers, nodes: Rows) -> None:
-    across = np.flatnonzero(graph[edges[0]] != graph[edges[1]])
-    if across.size:
-        row = int(across[0])
-        source, target = (nodes.ids[int(node)].as_py() for node in edges[:, row])
-        raise DataError(
-            f"{table.row(row)}: an edge must join nodes of one graph (got {show(source)} and "
-            f"{show(target)}, which are of two); remove it, or correct the graph of the nodes"
-        )
-
-
-def _weights(table: Table, name: str | None, data: dict[str, Any]) -> Floats | None:
-    """Return the weights, all of them there and none negative."""
+def _weights(table: Table, name: str | None, cells: Mapping[str, Any]) -> Floats | None:
+    """Returns the weights, none of which may be missing or negative."""
     if name is None:
         return None
-    empty = first(pc.is_null(data[name]))
-    if empty is not None:
-        raise DataError(
-            f"{table.row(empty)}: column {show(name)} must hold the weight of the edge (got an "
-            "empty cell); write a number, or remove the edge"
-        )
-    weight = numbers(table, name, data[name], "remove the edge")
-    negative = np.flatnonzero(weight < 0)
-    if negative.size:
-        row = int(negative[0])
-        raise DataError(
-            f"{table.row(row)}: column {show(name)} must not be negative (got {weight[row]:g}); "
-            "leave the edge out, or put the sign into the features"
-        )
+    column = cells[name]
+    remedy = "write a number, or remove the edge"
+    table.check(name, column, pc.is_valid(column), "hold the weight of the edge", remedy)
+    weight = numbers(table, name, column, missing=False)
+    remedy = "remove the edge, or encode the sign as a feature"
+    table.check(name, column, weight >= 0, "not be negative", remedy)
     return weight.astype(np.float32)
 
 
-def _end(table: Table, given: str | None, candidates: tuple[str, ...], option: str) -> str:
-    name = found(table, given, candidates, option)
-    if name is None:
-        raise DataError(
-            f"{table.path}: a column must be the {option} of each edge, by default one of "
-            f"{listed(candidates)} (got {listed(table.names)}); name it with --{option}"
-            f"{delimiter_hint(table)}"
-        )
-    return name
+def _comparable(ids: Cells) -> Cells:
+    """Returns integers as int64, and everything else as text."""
+    if pa.types.is_integer(ids.type) and not pa.types.is_uint64(ids.type):
+        return pc.cast(ids, pa.int64())
+    return as_text(ids)
+
+
+def _codes(wanted: Cells, distinct: Cells) -> Integers:
+    wanted = _comparable(wanted)
+    if wanted.type != distinct.type:
+        wanted, distinct = as_text(wanted), as_text(distinct)
+    codes = pc.fill_null(pc.index_in(wanted, value_set=distinct), -1)
+    return np.asarray(codes.to_numpy(), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Columns become features: fitted once, on the file a model is trained on, then encoded alike."""
+"""Feature columns: fitted on the training file and encoded in the same way in other files."""
 
 from __future__ import annotations
 
@@ -8,105 +8,146 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mgnni.data.tables.arrow import pa, pc
-from mgnni.data.tables.schema import DRAWN_FROM_TABLE, Column
-from mgnni.data.tables.table import Table
-from mgnni.data.tables.values import Doubles, in_order, kind_of, numbers, text, truths
-from mgnni.data.tables.wording import counted, listed, show
+from mgnni.data.tables.graph_file import Floats
+from mgnni.data.tables.messages import counted, listed, show
+from mgnni.data.tables.schema import Column, Schema, TableOptions
+from mgnni.data.tables.table import Cells, Table, pa, pc
+from mgnni.data.tables.values import Doubles, as_text, booleans, kind_of, numbers, sorted_values
 from mgnni.errors import DataError
 
 MOST_CATEGORIES = 1000
-FEW = 20  # so many categories are never too many, however short the table is
+FEW = 20  # so many categories are always accepted, however short the table is
 NEARLY_ALL = 0.9
 LARGE = 1000.0
+NO_FEATURES = "no features: using the constant 1; --degree uses the degree instead"
 
-Floats = npt.NDArray[np.float32]
-# A column of numbers with nan for a missing one, or (pyarrow) of text with null.
+# A column of float64 with nan for missing values, or (pyarrow) of text with null.
 Values = Any
 
 
-def parse_columns(
-    table: Table, data: Mapping[str, Any], kinds: Mapping[str, str | None]
-) -> tuple[dict[str, str], dict[str, Values]]:
-    """Return the kind of each column, found out where it is None, and its values."""
-    found, values = {}, {}
-    for name, given in kinds.items():
-        kind = given or kind_of(table, name, data[name])
-        read = {"number": numbers, "bool": truths}.get(kind)
-        values[name] = read(table, name, data[name]) if read else text(data[name])
-        found[name] = kind
-    return found, values
+def read_features(
+    table: Table,
+    names: Sequence[str],
+    cells: Mapping[str, Cells],
+    options: TableOptions,
+    schema: Schema | None,
+    degree: Doubles,
+    train: npt.NDArray[np.bool_],
+) -> tuple[Floats, tuple[Column, ...], list[str]]:
+    """Encodes the feature columns of a table of nodes.
+
+    Args:
+        table (Table): The nodes, for messages.
+        names (list of str): Names of the feature columns.
+        cells (dict): Cells of these columns.
+        options (TableOptions): The options.
+        schema (Schema, optional): The schema of the training file; None for the training file.
+        degree (numpy.ndarray): In-degree of each node.
+        train (numpy.ndarray): Mask of the training nodes, for standardization.
+
+    Returns:
+        The features of shape ``(num_nodes, num_features)``, the fitted columns, and notes.
+    """
+    if schema is not None:
+        kinds = schema.table_columns
+        x, notes = _encode(schema.columns, _parse(table, kinds, cells), degree)
+        return x, schema.columns, notes
+    kinds = {
+        name: "category" if name in options.categorical else kind_of(table, name, cells[name])
+        for name in names
+    }
+    values = _parse(table, kinds, cells)
+    columns, notes = _fit(table, kinds, values)
+    if options.degree:
+        columns.append(Column("degree", "degree"))
+    if not columns:
+        columns.append(Column("constant", "constant"))
+        notes.append(NO_FEATURES)
+    if options.standardize:
+        columns = [_standardized(column, values, degree, train) for column in columns]
+    x, encoding_notes = _encode(columns, values, degree)
+    return x, tuple(columns), [*notes, *encoding_notes]
 
 
-def fit_columns(
+def _parse(table: Table, kinds: Mapping[str, str], cells: Mapping[str, Cells]) -> dict[str, Values]:
+    values: dict[str, Values] = {}
+    for name, kind in kinds.items():
+        if kind == "number":
+            values[name] = numbers(table, name, cells[name])
+        elif kind == "bool":
+            values[name] = booleans(table, name, cells[name], missing=True)
+        else:
+            values[name] = as_text(cells[name])
+    return values
+
+
+def _fit(
     table: Table, kinds: Mapping[str, str], values: Mapping[str, Values]
-) -> tuple[tuple[Column, ...], list[str]]:
-    """Return what to remember of each column, and what to note."""
+) -> tuple[list[Column], list[str]]:
     columns, notes, constant, large = [], [], [], []
     for name, kind in kinds.items():
         column = values[name]
-        gone = int(np.isnan(column).sum()) if kind != "category" else column.null_count
-        if gone == len(column):
+        missing = int(np.isnan(column).sum()) if kind != "category" else column.null_count
+        if missing == len(column):
             raise DataError(
-                f"{table.path}: column {show(name)} must hold some value (got only empty cells); "
-                f"fill it, or pass --ignore {name}"
+                f"{table.path}: column {show(name)} must hold some value (got only empty or "
+                f"missing cells); fill it, or pass --ignore {name}"
             )
         if kind == "category":
             categories = _categories(table, name, column)
-            columns.append(Column(name, kind, categories, missing=gone > 0))
+            columns.append(Column(name, kind, categories, missing=missing > 0))
             same = len(categories) == 1
         else:
             fill = float(np.nanmean(column))
-            columns.append(Column(name, kind, missing=gone > 0, fill=fill))
+            columns.append(Column(name, kind, missing=missing > 0, fill=fill))
             low, high = float(np.nanmin(column)), float(np.nanmax(column))
             same = low == high
             if max(-low, high) > LARGE:
                 large.append(name)
-        if gone:
-            how = "its own category" if kind == "category" else "the mean, and a mark"
-            notes.append(f"column {show(name)}: {counted(gone, 'missing value')}, {how}")
+        if missing:
+            how = "a category of their own" if kind == "category" else "the mean and a 0/1 flag"
+            notes.append(f"column {show(name)}: {counted(missing, 'missing value')}: {how}")
         elif same:
             constant.append(name)
     if constant:
         notes.append(f"the same in every row: {listed(constant)}")
     if large:
         notes.append(f"numbers above {LARGE:g} in {listed(large)}: standardize=True may help")
-    return tuple(columns), notes
+    return columns, notes
 
 
-def standardized(
-    columns: Sequence[Column],
-    values: Mapping[str, Values],
-    degree: Doubles,
-    train: npt.NDArray[np.bool_],
-) -> tuple[Column, ...]:
-    """Return the columns with mean and deviation of their numbers over the training nodes."""
-    done = []
-    for column in columns:
-        if column.kind in ("number", "degree"):
-            raw = degree if column.kind == "degree" else values[column.name]
-            column = column.standardized(np.where(np.isnan(raw), column.fill, raw)[train])
-        done.append(column)
-    return tuple(done)
+def _categories(table: Table, name: str, column: Cells) -> tuple[str, ...]:
+    distinct = pc.unique(column).drop_null().to_pylist()
+    filled = len(column) - column.null_count
+    nearly_all = len(distinct) > FEW and len(distinct) > NEARLY_ALL * filled
+    if len(distinct) > MOST_CATEGORIES or nearly_all:
+        raise DataError(
+            f"{table.path}: column {show(name)} must hold at most {MOST_CATEGORIES} categories, "
+            f"and far fewer than rows (got {len(distinct)} in {counted(filled, 'row')}, the first "
+            f"is {show(distinct[0])}); pass --ignore {name}, or group them"
+        )
+    return tuple(sorted_values(distinct))
 
 
-def encode(
+def _standardized(
+    column: Column, values: Mapping[str, Values], degree: Doubles, train: npt.NDArray[np.bool_]
+) -> Column:
+    if column.kind not in ("number", "degree"):
+        return column
+    raw = degree if column.kind == "degree" else values[column.name]
+    return column.standardized(np.where(np.isnan(raw), column.fill, raw)[train])
+
+
+def _encode(
     columns: Sequence[Column], values: Mapping[str, Values], degree: Doubles
 ) -> tuple[Floats, list[str]]:
-    """Return the features of all nodes, and what to note.
-
-    Args:
-        columns: as they were fitted.
-        values: parsed cells of the columns that are in a table.
-        degree: number of edges that end in each node.
-    """
     width = sum(len(column.feature_names) for column in columns)
     x = np.zeros((len(degree), width), dtype=np.float32)
     notes: list[str] = []
-    at = 0
+    start = 0
     for column in columns:
-        own = x[:, at : at + len(column.feature_names)]
-        at += own.shape[1]
+        own = x[:, start : start + len(column.feature_names)]
+        start += own.shape[1]
         if column.kind == "category":
             notes += _encode_categories(own, column, values[column.name])
         elif column.kind == "constant":
@@ -117,47 +158,27 @@ def encode(
     return x, notes
 
 
-def in_table(columns: Sequence[Column]) -> dict[str, str]:
-    """Return name and kind of the columns that a table must have."""
-    return {column.name: column.kind for column in columns if column.kind in DRAWN_FROM_TABLE}
-
-
-def _categories(table: Table, name: str, column: Any) -> tuple[str, ...]:
-    distinct = pc.unique(column).drop_null().to_pylist()
-    filled = len(column) - column.null_count
-    nearly_all = len(distinct) > FEW and len(distinct) > NEARLY_ALL * filled
-    if len(distinct) > MOST_CATEGORIES or nearly_all:
-        raise DataError(
-            f"{table.path}: column {show(name)} must hold at most {MOST_CATEGORIES} categories, "
-            f"and far fewer than rows (got {len(distinct)} in {counted(filled, 'row')}, the first "
-            f"{show(distinct[0])}); pass --ignore {name}, or group them"
-        )
-    return tuple(in_order(distinct))
-
-
 def _encode_numbers(own: Floats, column: Column, raw: Doubles) -> list[str]:
-    gone = np.isnan(raw)
-    filled = np.where(gone, column.fill, raw)
-    own[:, 0] = (filled - column.mean) / column.deviation
+    missing = np.isnan(raw)
+    own[:, 0] = (np.where(missing, column.fill, raw) - column.mean) / column.deviation
     if column.missing:
-        own[:, 1] = gone
-        return []
-    if gone.any():
-        count = counted(int(gone.sum()), "missing value")
-        return [f"column {show(column.name)}: {count}, none in training: {column.fill:g} instead"]
+        own[:, 1] = missing
+    elif missing.any():
+        count = counted(int(missing.sum()), "missing value")
+        return [f"column {show(column.name)}: {count}, none in training: using {column.fill:g}"]
     return []
 
 
-def _encode_categories(own: Floats, column: Column, raw: Any) -> list[str]:
+def _encode_categories(own: Floats, column: Column, raw: Cells) -> list[str]:
     codes = pc.index_in(raw, value_set=pa.array(column.categories, pa.string()))
-    gone = pc.is_null(raw).to_numpy()
+    missing = pc.is_null(raw).to_numpy()
     code = pc.fill_null(codes, -1).to_numpy()
     row = np.flatnonzero(code >= 0)
     own[row, code[row]] = 1
     if column.missing:
-        own[gone, -1] = 1
-    unknown = (code < 0) & ~(gone & column.missing)
+        own[missing, -1] = 1
+    unknown = (code < 0) & ~(missing & column.missing)
     if not unknown.any():
         return []
     count = counted(int(unknown.sum()), "value")
-    return [f"column {show(column.name)}: {count} not seen in training, all zeros"]
+    return [f"column {show(column.name)}: {count} not seen in training: all zeros"]

@@ -1,98 +1,175 @@
-"""The label of each row of a table: a class, or several columns of 0 and 1."""
+"""Checks of labels and splits, and labels given as arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mgnni.data.tables.arrow import pa, pc
-from mgnni.data.tables.classes import check_classes, check_matrix
-from mgnni.data.tables.options import LABEL_NAMES
-from mgnni.data.tables.table import Table, all_found, delimiter_hint, known
-from mgnni.data.tables.values import first, in_order, text, truths
-from mgnni.data.tables.wording import counted, listed, show
+from mgnni.data.split import Split
+from mgnni.data.tables.graph_file import Integers
+from mgnni.data.tables.messages import counted, listed, show
+from mgnni.data.task import is_labeled
 from mgnni.errors import DataError
 
-
-def label_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns given, or the one that is called like a label."""
-    if given:
-        return tuple(known(table, name, "label") for name in given)
-    matches = all_found(table, LABEL_NAMES)
-    if len(matches) > 1:
-        raise DataError(
-            f"{table.path}: one column must be the label (got {listed(matches)}); name it with "
-            "--label, and pass --ignore for what gives it away"
-        )
-    if not matches:
-        raise DataError(
-            f"{table.path}: a column must be the label, by default one of {listed(LABEL_NAMES)} "
-            f"(got {listed(table.names)}); name it with --label{delimiter_hint(table)}"
-        )
-    return (matches[0],)
+FEW = 20
+# Labels, names of the classes, and notes.
+Labels = tuple[Tensor, tuple[str, ...], list[str]]
 
 
-def read_labels(
-    table: Table,
-    names: Sequence[str],
-    data: Mapping[str, Any],
-    classes: Sequence[str] | None = None,
-) -> tuple[Tensor, tuple[str, ...], list[str]]:
-    """Return labels, the names of the classes, and what to note.
+def check_classes(where: str, classes: Sequence[str], labelled: int) -> None:
+    """Checks that labels are classes: at least two, and not measurements or names of the rows.
 
     Args:
-        table: for messages.
-        names: the label columns.
-        data: their cells.
-        classes: the classes if they are known already; any other label is refused then.
+        where (str): The labels, for messages.
+        classes (list of str): The distinct labels.
+        labelled (int): Number of rows with a label.
     """
-    if len(names) > 1:
-        labels = _several(table, names, data)
-        notes = [] if classes else check_matrix(str(table.path), labels, names)
-        return labels, tuple(names), notes
-    name = names[0]
-    column = text(data[name])
-    fitted = tuple(in_order(pc.unique(column).drop_null().to_pylist()))
-    where = f"{table.path}, column {show(name)}"
-    if classes is None:
-        nan = first(pc.equal(pc.utf8_lower(column), "nan"))
-        if nan is not None:
+    if not labelled:
+        raise DataError(
+            f"{where}: some rows must have a label (got only empty ones); label the training rows"
+        )
+    fraction = _fraction(classes)
+    if fraction is not None and len(classes) > min(FEW, max(2, labelled / 2)):
+        raise DataError(
+            f"{where}: labels must be classes (got {len(classes)} different numbers such as "
+            f"{fraction}); only classification is supported, so group them into a few classes"
+        )
+    if len(classes) > max(FEW, labelled / 2):
+        raise DataError(
+            f"{where}: labels must be classes (got {len(classes)} different ones in {labelled} "
+            f"labelled rows, such as {listed(classes[:3])}); name the label column with --label"
+        )
+    if len(classes) == 1:
+        raise DataError(
+            f"{where}: there must be at least two classes (got {show(classes[0])} only); check the "
+            "label column"
+        )
+
+
+def check_matrix(where: str, labels: Tensor, names: Sequence[str]) -> list[str]:
+    """Checks that a 0/1 matrix has a label, and returns notes on it."""
+    labelled = is_labeled(labels)
+    if not bool(labelled.any()):
+        check_classes(where, (), 0)
+    rows = labels[labelled]
+    same = [name for name, column in zip(names, rows.T, strict=True) if (column == column[0]).all()]
+    notes = [f"{counted(len(names), 'label')} per row: {listed(names)}"]
+    if not bool(labelled.all()):
+        notes.append(f"{counted(int((~labelled).sum()), 'row')} without labels")
+    return [*notes, f"the same for every row: {listed(same)}"] if same else notes
+
+
+def check_split(
+    where: str, split: Split, labels: Tensor, classes: Sequence[str], allow_unseen: bool
+) -> None:
+    """Checks that a split has labelled training rows of all classes it evaluates.
+
+    Args:
+        where (str): The split, for messages.
+        split (Split): A split of the rows of ``labels``.
+        labels (Tensor): Classes with -1 for unlabelled rows, or a 0/1 matrix with nan.
+        classes (list of str): Names of the classes.
+        allow_unseen (bool): Whether classes without training rows are accepted.
+    """
+    split.check(labels.size(0), where)
+    if not bool(is_labeled(labels)[split.train].any()):
+        raise DataError(f"{where}: the training set has no label; label some of its rows")
+    trained = _present(labels, split.train)
+    for part in ("val", "test"):
+        unseen = _present(labels, split.part(part)) & ~trained
+        if bool(unseen.any()) and not allow_unseen:
+            name = classes[int(unseen.nonzero()[0])]
             raise DataError(
-                f"{table.row(nan)}: column {show(name)} must hold a class (got "
-                f"{show(column[nan].as_py())}); leave the cell empty if the class is not known"
+                f"{where}: every class in {part} must also be in train (got {show(name)} in {part} "
+                "only); move a row of it to train, drop the class, or pass --allow-unseen"
             )
-        check_classes(where, fitted, len(column) - column.null_count)
-        classes = fitted
-    codes = pc.fill_null(pc.index_in(column, value_set=pa.array(classes, pa.string())), -1)
-    labels = torch.from_numpy(codes.to_numpy().astype(np.int64))
-    strange = first(pc.and_(pc.is_valid(column), pc.less(codes, 0)))
-    if strange is not None:
-        raise DataError(
-            f"{table.row(strange)}: column {show(name)} must hold a class that was trained on (got "
-            f"{show(column[strange].as_py())}); the classes are {listed(classes)}; empty the cell, "
-            "or leave the column out, to predict without it"
-        )
-    notes = [f"label {show(name)}: {len(classes)} classes"]
-    if column.null_count:
-        notes.append(f"{counted(column.null_count, 'row')} without a label")
-    if len({value.strip() for value in classes}) < len(classes):
-        notes.append(f"label {show(name)}: some classes differ only in blanks")
-    return labels, tuple(classes), notes
 
 
-def _several(table: Table, names: Sequence[str], data: Mapping[str, Any]) -> Tensor:
-    cells = np.stack([truths(table, name, data[name]) for name in names], axis=1)
-    gone = np.isnan(cells)
-    partly = np.flatnonzero(gone.any(axis=1) & ~gone.all(axis=1))
-    if partly.size:
-        row = int(partly[0])
-        empty = names[int(np.flatnonzero(gone[row])[0])]
+def training_nodes(
+    splits: Sequence[Split], graph: Integers | None, num_nodes: int
+) -> npt.NDArray[np.bool_]:
+    """Returns a mask of the nodes that some split trains on; all nodes without splits."""
+    if not splits:
+        return np.ones(num_nodes, dtype=bool)
+    units = np.concatenate([split.train.numpy() for split in splits])
+    return np.isin(np.arange(num_nodes) if graph is None else graph, units)
+
+
+def _present(labels: Tensor, rows: Tensor) -> Tensor:
+    """Returns a mask of the classes that occur in the rows."""
+    known = labels[rows][is_labeled(labels[rows])]
+    if labels.dim() == 2:
+        return (known == 1).any(dim=0)
+    present = torch.zeros(int(labels.max()) + 1, dtype=torch.bool)
+    present[known] = True
+    return present
+
+
+def _fraction(classes: Sequence[str]) -> str | None:
+    """Returns a class that is not an integer, if all classes are numbers."""
+    try:
+        fractions = [value for value in classes if not float(value).is_integer()]
+    except (ValueError, OverflowError):
+        return None
+    return fractions[0] if fractions else None
+
+
+def array_labels(where: str, y: npt.NDArray[Any], known: Sequence[str] | None) -> Labels:
+    """Reads labels from an array of classes, or from a 0/1 matrix.
+
+    Args:
+        where (str): The file, for messages.
+        y (numpy.ndarray): Integers, or text, of shape ``(rows,)``, or 0 and 1 of shape
+            ``(rows, labels)``. Negative numbers, nan and empty text mean unlabelled.
+        known (list of str, optional): The classes of the training file.
+    """
+    if y.ndim == 2:
+        return _matrix_labels(where, y, known)
+    if y.dtype.kind == "U":
+        labelled = y != ""
+    else:
+        labelled = ~np.isnan(y) & (y >= 0) if y.dtype.kind == "f" else y >= 0
+    found, code = np.unique(y[labelled], return_inverse=True)
+    if y.dtype.kind == "f" and bool((found == np.floor(found)).all()):
+        found = found.astype(np.int64)
+    names = [str(int(v) if y.dtype.kind == "b" else v) for v in found]
+    if known is None:
+        check_classes(where, names, int(labelled.sum()))
+        known = names
+    unknown = [name for name in names if name not in known]
+    if unknown:
         raise DataError(
-            f"{table.row(row)}: a row must have all labels or none (got none for {show(empty)}); "
-            "write 0 or 1 there, or empty the others"
+            f"{where}: y must hold classes of the training file (got {show(unknown[0])}); the "
+            f"classes are {listed(known)}; remove y to predict without labels"
         )
-    return torch.from_numpy(cells.astype(np.float32))
+    place = np.array([known.index(name) for name in names], dtype=np.int64)
+    labels = torch.full((len(y),), -1)
+    labels[torch.from_numpy(labelled)] = torch.from_numpy(place[code])
+    missing = len(y) - int(labelled.sum())
+    notes = [f"{counted(missing, 'row')} without a label"] if missing else []
+    return labels, tuple(known), [f"label y: {len(known)} classes", *notes]
+
+
+def _matrix_labels(where: str, y: npt.NDArray[Any], known: Sequence[str] | None) -> Labels:
+    names = tuple(str(column) for column in range(y.shape[1])) if known is None else tuple(known)
+    if y.dtype.kind == "U" or y.shape[1] != len(names) or not names:
+        raise DataError(
+            f"{where}: y must hold 0 and 1 for {counted(len(names), 'label')} (got {y.dtype} of "
+            f"shape {y.shape}); convert it"
+        )
+    labels = torch.from_numpy(y.astype(np.float32))
+    missing = labels.isnan()
+    wrong = ~((labels == 0) | (labels == 1) | missing)
+    wrong |= missing & ~missing.all(dim=1, keepdim=True)
+    if bool(wrong.any()):
+        row, column = wrong.nonzero()[0].tolist()
+        raise DataError(
+            f"{where}, row {row} (from 0): y must be 0 or 1, or nan in the whole row (got "
+            f"{float(labels[row, column]):g} for label {column}); correct it"
+        )
+    return labels, names, check_matrix(where, labels, names) if known is None else []

@@ -1,35 +1,40 @@
-"""Predictions in a table: one row an id, there whole or not at all."""
+"""Predictions written to a CSV or Parquet file."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from mgnni.data.tables.arrow import csv, pa, parquet
-from mgnni.data.tables.wording import reason
+from mgnni.data.tables.messages import os_reason
+from mgnni.data.tables.table import csv, pa, parquet
 from mgnni.errors import ArgumentError, DataError
+from mgnni.files import atomic_write
 
 SUFFIXES = (".csv", ".parquet")
 
 
 def check_target(path: Path, overwrite: bool = False) -> None:
-    """Refuse a file that predictions cannot go to; worth asking before the work is done."""
+    """Checks that predictions can be written to a file, before they are computed.
+
+    Args:
+        path (Path): The file.
+        overwrite (bool, optional): Whether the file may exist. (default: :obj:`False`)
+    """
     if path.suffix not in SUFFIXES:
         raise DataError(
             f"{path}: predictions must go to a file that ends in .csv or .parquet (got "
             f"{path.suffix!r}); rename it"
         )
     if not path.parent.is_dir():
-        raise DataError(f"{path}: its folder must exist; make {path.parent} first")
+        raise DataError(f"{path}: its folder must exist; create {path.parent} first")
     if path.is_dir() or (path.exists() and not overwrite):
         kind = "folder" if path.is_dir() else "file"
         raise DataError(
-            f"{path}: there is a {kind} of this name; choose another, or pass --overwrite to "
-            "replace a file"
+            f"{path}: there is already a {kind} of this name; choose another name, or pass "
+            "--overwrite to replace a file"
         )
 
 
@@ -45,66 +50,66 @@ def write_predictions(
     multilabel: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Write ``id``, ``prediction``, ``p_<class>`` of each class and ``scale_<m>`` of each scale.
+    r"""Writes the columns ``id``, ``prediction``, ``p_<class>`` and ``scale_<m>``.
 
     Args:
-        path: ends in ``.csv`` or ``.parquet``.
-        ids: of the rows, as :class:`~mgnni.data.tables.graphfile.GraphFile` has them; they keep
-            their type.
-        classes: names of the classes, or of the labels.
-        chosen: which classes are predicted, boolean, shape ``(rows, classes)``; one in each row,
-            if it is not ``multilabel``.
-        probabilities: shape ``(rows, classes)``.
-        attention: how much each scale counted, shape ``(rows, scales)``.
-        scales: the scales.
-        multilabel: a row may have several labels: the prediction names all of them, with ``;``
-            between them.
-        overwrite: replace a file of this name.
+        path (Path): A file that ends in ``.csv`` or ``.parquet``.
+        ids (pyarrow.ChunkedArray or sequence): Ids of the rows, see
+            :class:`~mgnni.data.tables.graph_file.GraphFile`; they keep their type.
+        classes (list of str): Names of the classes, or of the labels.
+        chosen (Tensor): Boolean mask of the predicted classes; one per row unless ``multilabel``.
+        probabilities (Tensor): Probabilities of the classes.
+        attention (Tensor, optional): Attention weights of the scales.
+        scales (list of int, optional): The scales.
+        multilabel (bool, optional): Whether a row may have several labels; the prediction then
+            lists them, separated by ``;``. (default: :obj:`False`)
+        overwrite (bool, optional): Whether to replace an existing file. (default: :obj:`False`)
+
+    Shapes:
+        - **chosen**, **probabilities:** :math:`(N, C)` for :math:`N` ids and :math:`C` classes
+        - **attention:** :math:`(N, M)` for :math:`M` scales
     """
     path = Path(path)
     check_target(path, overwrite)
     column = ids if isinstance(ids, (pa.Array, pa.ChunkedArray)) else pa.array(ids)
-    shape = (len(column), len(classes))
-    shapes = {"chosen": (chosen, shape), "probabilities": (probabilities, shape)}
-    if attention is not None:
-        shapes["attention"] = (attention, (len(column), len(scales)))
-    for name, (tensor, shape) in shapes.items():
-        if tuple(tensor.shape) != shape:
+    for name, tensor, names in (
+        ("chosen", chosen, classes),
+        ("probabilities", probabilities, classes),
+        ("attention", attention, scales),
+    ):
+        expected = (len(column), len(names))
+        if tensor is not None and tuple(tensor.shape) != expected:
             raise ArgumentError(
-                f"'{name}' must have shape {shape}, a row for each id (got {tuple(tensor.shape)}); "
-                "give them for the same rows"
+                f"'{name}' must have shape {expected}, one row per id (got "
+                f"{tuple(tensor.shape)}); pass the same rows"
             )
-    probabilities = probabilities.detach().cpu().float()
     columns: dict[str, Any] = {"id": column}
     if multilabel:
-        likely = chosen.tolist()
         columns["prediction"] = pa.array(
-            [";".join(c for c, yes in zip(classes, row, strict=True) if yes) for row in likely],
+            [
+                ";".join(name for name, yes in zip(classes, row, strict=True) if yes)
+                for row in chosen.tolist()
+            ],
             pa.string(),
         )
     else:
         best = pa.array(chosen.int().argmax(dim=1).cpu().numpy())
         columns["prediction"] = pa.array(classes, pa.string()).take(best)
-    for name, values in zip(classes, probabilities.unbind(1), strict=True):
-        columns[f"p_{name}"] = values.contiguous().numpy()
+    _add_columns(columns, "p", classes, probabilities)
     if attention is not None:
-        for scale, values in zip(scales, attention.detach().cpu().float().unbind(1), strict=True):
-            columns[f"scale_{scale}"] = values.contiguous().numpy()
-    _write(path, pa.table(columns))
-
-
-def _write(path: Path, table: Any) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+        _add_columns(columns, "scale", scales, attention)
     try:
-        with draft.open("wb") as file:
-            if path.suffix == ".csv":
-                csv.write_csv(table, file)
-            else:
-                parquet.write_table(table, file)
-        os.replace(draft, path)
+        with atomic_write(path) as file:
+            write = csv.write_csv if path.suffix == ".csv" else parquet.write_table
+            write(pa.table(columns), file)
     except OSError as error:
         raise DataError(
-            f"{path}: cannot be written ({reason(error)}); choose another place"
+            f"{path}: cannot be written ({os_reason(error)}); choose another place"
         ) from error
-    finally:
-        draft.unlink(missing_ok=True)
+
+
+def _add_columns(
+    columns: dict[str, Any], prefix: str, names: Sequence[object], values: Tensor
+) -> None:
+    for name, column in zip(names, values.detach().cpu().float().unbind(1), strict=True):
+        columns[f"{prefix}_{name}"] = column.contiguous().numpy()

@@ -1,37 +1,128 @@
-"""How a file was read: all that is needed to read another one alike, as plain data."""
+"""Options for reading tables, and the schema that reads further files in the same way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
-from mgnni.data.tables.options import TableOptions
-from mgnni.data.tables.wording import listed
+from mgnni.data.tables.messages import listed
 from mgnni.errors import ArgumentError, DataError
 
+if TYPE_CHECKING:  # the command line starts without numpy
+    import numpy.typing as npt
+
+# Default names of columns, compared without regard to case; the first one that exists is used.
+ID_NAMES = ("id", "node", "node_id", "name")
+GRAPH_NAMES = ("graph", "graph_id")
+LABEL_NAMES = ("label", "y", "class", "target")
+SOURCE_NAMES = ("source", "src", "from", "u")
+TARGET_NAMES = ("target", "dst", "to", "v")
+WEIGHT_NAMES = ("weight", "w", "edge_weight")
+MASK_NAMES = ("train_mask", "val_mask", "test_mask")
+
+SEVERAL = ("label", "split_column", "features", "ignore", "categorical")
 VERSION = 1
-KINDS = ("number", "bool", "category", "constant", "degree")
-DRAWN_FROM_TABLE = ("number", "bool", "category")
+TABLE_KINDS = ("number", "bool", "category")
+KINDS = (*TABLE_KINDS, "constant", "degree")
 ROUNDING = 1e-9
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options that say which column is what and how the graph is read. All are optional.
+
+    Where several names may be given, a string is one name. The command line shows the lines below
+    as the help of its options.
+
+    Args:
+        id (str, optional): Column of ``nodes`` with the id of each node.
+        label (str or tuple of str, optional): Column with the class, or several columns of 0 and 1
+            for multi-label classification. In ``graphs`` if there is such a table, otherwise in
+            ``nodes``.
+        split_column (str or tuple of str, optional): Column that contains ``train``, ``val`` or
+            ``test``; one column per split if there are several; or three columns of 0 and 1 whose
+            names begin with ``train``, ``val`` and ``test``.
+        features (str or tuple of str, optional): Feature columns of ``nodes``. By default all
+            columns without another meaning.
+        ignore (str or tuple of str, optional): Columns of ``nodes`` that are not features.
+        categorical (str or tuple of str, optional): Features that are one-hot encoded even if they
+            are numbers.
+        source (str, optional): Column of ``edges`` with the source node.
+        target (str, optional): Column of ``edges`` with the target node.
+        weight (str, optional): Column of ``edges`` with the edge weight.
+        graph (str, optional): Column of ``nodes`` with the graph a node belongs to; also of
+            ``edges`` if node ids are unique within a graph only.
+        directed (bool, optional): Whether the graph is directed. ``True`` uses edges as listed;
+            with ``False``, an edge listed in one direction stands for both. By default edges are
+            used as listed, and the graph is undirected if all edges are listed in both directions.
+        delimiter (str, optional): Delimiter of text tables. By default a comma, or a tab in
+            ``.tsv``.
+        degree (bool, optional): Adds the in-degree as a feature.
+        standardize (bool, optional): Scales numeric columns to mean 0 and standard deviation 1
+            over the training nodes.
+        allow_unseen (bool, optional): Accepts splits with classes in validation or test that do
+            not occur in training.
+    """
+
+    id: str | None = None
+    label: tuple[str, ...] = ()
+    split_column: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    source: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    graph: str | None = None
+    directed: bool | None = None
+    delimiter: str | None = None
+    degree: bool = False
+    standardize: bool = False
+    allow_unseen: bool = False
+
+    def __post_init__(self) -> None:
+        for name in SEVERAL:
+            value = getattr(self, name)
+            names = (value,) if isinstance(value, str) else tuple(value)
+            object.__setattr__(self, name, names)
+            if len(set(names)) < len(names):
+                raise ArgumentError(f"'{name}' must name each column once (got {list(names)})")
+        if self.delimiter == "\\t":  # as typed in a shell
+            object.__setattr__(self, "delimiter", "\t")
+        if self.delimiter is not None and len(self.delimiter.encode()) != 1:
+            raise ArgumentError(
+                f"'delimiter' must be one character (got {self.delimiter!r}); ',' ';' and '\\t' "
+                "are the usual ones"
+            )
+        for name in ("features", "categorical"):
+            both = sorted(set(getattr(self, name)) & set(self.ignore))
+            if both:
+                raise ArgumentError(
+                    f"'{name}' and 'ignore' must not share a column (got {both} in both); remove "
+                    "it from one of them"
+                )
+
+    def given(self) -> tuple[str, ...]:
+        """Returns the names of the options that differ from their defaults."""
+        return tuple(f.name for f in fields(self) if getattr(self, f.name) != f.default)
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, and the features it becomes.
+    """A column of a table and the features it is encoded as.
 
     Args:
-        name: of the column.
-        kind: ``"number"``, ``"bool"`` (0 or 1), ``"category"`` (one feature a category),
-            ``"constant"`` (1 everywhere) or ``"degree"``; the last two are in no table.
-        categories: in the order of their features.
-        missing: whether one more feature marks missing values.
-        fill: what a missing number becomes: the mean of the column it was fitted on.
-        mean: subtracted from a number.
-        deviation: a number is divided by it.
+        name (str): Name of the column.
+        kind (str): ``"number"``, ``"bool"`` (0 or 1), ``"category"`` (one-hot), ``"constant"``
+            (always 1) or ``"degree"``; the last two do not come from a table.
+        categories (tuple of str, optional): Categories in the order of their features.
+        missing (bool, optional): Whether an additional feature marks missing values.
+        fill (float, optional): Replaces missing numbers: the mean of the training file.
+        mean (float, optional): Subtracted from numbers.
+        deviation (float, optional): Numbers are divided by it.
     """
 
     name: str
@@ -44,32 +135,32 @@ class Column:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features this column becomes."""
+        """Names of the features of this column."""
         own: tuple[str, ...] = (self.name,)
         if self.kind == "category":
             own = tuple(f"{self.name}={category}" for category in self.categories)
         return (*own, f"{self.name}_missing") if self.missing else own
 
     def standardized(self, seen: npt.NDArray[Any]) -> Column:
-        """Return it with mean and deviation of these numbers, in which none is missing."""
-        deviation = float(seen.std(dtype=np.float64))
-        # A spread within rounding of zero is none: dividing by it would magnify the rounding.
-        if deviation <= ROUNDING * float(np.abs(seen).max(initial=0.0)):
+        """Returns the column with the mean and standard deviation of the given numbers."""
+        deviation = float(seen.std(dtype="float64"))
+        # Treat a spread of rounding errors as none: dividing by it would magnify them.
+        if deviation <= ROUNDING * float(abs(seen).max(initial=0.0)):
             deviation = 1.0
-        return replace(self, mean=float(seen.mean(dtype=np.float64)), deviation=deviation)
+        return replace(self, mean=float(seen.mean(dtype="float64")), deviation=deviation)
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model was trained on; read other files with it to predict.
+    """Describes how the training file was read, to read further files in the same way.
 
     Args:
-        level: ``"node"`` or ``"graph"``: what is classified.
-        classes: names of the classes, or of the labels.
-        multilabel: whether a row may have several labels.
-        columns: in the order of their features.
-        weighted: whether edges have weights.
-        options: the options, with the names of columns that were found.
+        level (str): ``"node"`` or ``"graph"``: what is classified.
+        classes (tuple of str): Names of the classes, or of the labels if ``multilabel``.
+        multilabel (bool): Whether a row may have several labels.
+        columns (tuple of Column): Columns in the order of their features.
+        weighted (bool): Whether edges have weights.
+        options (TableOptions): The options, with the names of the columns that were found.
     """
 
     level: str
@@ -85,68 +176,109 @@ class Schema:
         """Names of the columns of ``x``."""
         return tuple(name for column in self.columns for name in column.feature_names)
 
+    @property
+    def table_columns(self) -> dict[str, str]:
+        """Names and kinds of the columns that a table of nodes must have."""
+        return {column.name: column.kind for column in self.columns if column.kind in TABLE_KINDS}
+
     def options_for(self, options: TableOptions) -> TableOptions:
-        """Return the options of training, with another delimiter if one is given."""
+        """Returns the training options, with the delimiter of ``options`` if it has one."""
         given = [name for name in options.given() if name != "delimiter"]
         if given:
             raise ArgumentError(
-                f"'options' must leave all but the delimiter to the schema (got {given}); name the "
-                "columns as they were in training"
+                f"'options' may only give the delimiter if there is a schema (got {given}); name "
+                "the columns as in training"
             )
         return replace(self.options, delimiter=options.delimiter or self.options.delimiter)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as dicts, lists, strings, numbers: what JSON can hold."""
-        plain = _plain(asdict(self))
-        plain["columns"] = [_plain(_changed(column)) for column in self.columns]
-        return dict(plain)
+        """Returns a dictionary that can be stored as JSON."""
+        plain = asdict(self)
+        defaults = {f.name: f.default for f in fields(Column)}
+        # Leave out defaults: a wide matrix has thousands of columns.
+        plain["columns"] = [
+            {key: value for key, value in column.items() if value != defaults[key]}
+            for column in plain["columns"]
+        ]
+        return dict(_lists(plain))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
-        """Make it from what :meth:`to_dict` returned; refuses what it does not know."""
-        if plain.get("version") != VERSION:
+        """Creates a schema from the output of :meth:`to_dict`."""
+        if isinstance(plain, Mapping) and plain.get("version") != VERSION:
             raise DataError(
-                f"schema: version {VERSION} is needed (got {plain.get('version')!r}); train again "
-                "with this version of the library, or read it with the one it was written by"
+                f"schema: version {VERSION} is needed (got {plain.get('version')!r}); train again, "
+                "or use the version of the library that wrote it"
             )
         every = {f.name for f in fields(cls)}
         _check_keys("schema", plain, every, every)
-        columns = []
-        for column in plain["columns"]:
+        columns: list[Column] = []
+        given = plain["columns"]
+        for column in given if isinstance(given, (list, tuple)) else [given]:
             _check_keys("schema column", column, {f.name for f in fields(Column)}, {"name", "kind"})
-            columns.append(Column(**_frozen(column)))
+            columns.append(_checked("schema column", Column(**_tuples(column))))
             if columns[-1].kind not in KINDS:
                 raise DataError(
-                    f"schema: a column's kind must be one of {list(KINDS)} (got "
-                    f"{columns[-1].kind!r}); the schema was written by another version"
+                    f"schema: the kind of a column must be one of {list(KINDS)} (got "
+                    f"{columns[-1].kind!r}); it was written by another version of the library"
                 )
-        names = {f.name for f in fields(TableOptions)}
-        _check_keys("schema options", plain["options"], names, set())
-        made = {"columns": tuple(columns), "options": TableOptions(**_frozen(plain["options"]))}
-        return cls(**{**_frozen(plain), **made})
+        _check_keys("schema options", plain["options"], {f.name for f in fields(TableOptions)})
+        try:
+            options = TableOptions(**_tuples(plain["options"]))
+        except (TypeError, AttributeError, ArgumentError) as error:
+            raise DataError(f"schema options: {error}; use the output of Schema.to_dict") from error
+        _checked("schema options", options)
+        made = {"columns": tuple(columns), "options": options}
+        return _checked("schema", cls(**{**_tuples(plain), **made}))
 
 
-def _changed(column: Column) -> dict[str, Any]:
-    """Leave out what has its default: a wide matrix has thousands of columns."""
-    values = asdict(column)
-    return {f.name: values[f.name] for f in fields(column) if values[f.name] != f.default}
-
-
-def _plain(value: Any) -> Any:
+def _lists(value: Any) -> Any:
+    """Replaces tuples by lists, at every depth."""
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {key: _lists(inner) for key, inner in value.items()}
+    return [_lists(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-def _frozen(value: Mapping[str, Any]) -> dict[str, Any]:
+def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tuple(v) if isinstance(v, list) else v for key, v in value.items()}
 
 
-def _check_keys(what: str, plain: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
-    extra, lacking = sorted(set(plain) - known), sorted(needed - set(plain))
-    if extra or lacking:
-        problem = f"unknown: {listed(extra)}" if extra else f"missing: {listed(lacking)}"
-        raise DataError(
-            f"{what}: the keys must be those this version writes ({problem}); use the schema as "
-            "Schema.to_dict wrote it"
-        )
+def _check_keys(what: str, plain: object, known: set[str], needed: set[str] | None = None) -> None:
+    if not isinstance(plain, Mapping):
+        problem = f"no dict but {type(plain).__name__}"
+    elif extra := sorted(map(str, set(plain) - known)):
+        problem = f"unknown: {listed(extra)}"
+    elif lacking := sorted((needed or set()) - set(plain)):
+        problem = f"missing: {listed(lacking)}"
+    else:
+        return
+    raise DataError(
+        f"{what}: must be a dict with the keys that this version writes ({problem}); use the "
+        "output of Schema.to_dict"
+    )
+
+
+def _checked(what: str, value: T) -> T:
+    """Returns the dataclass if all its fields have the types they are annotated with."""
+    for f in fields(value):  # type: ignore[arg-type]
+        got = getattr(value, f.name)
+        inner = got if isinstance(got, tuple) and f.type == "tuple[str, ...]" else ()
+        if not isinstance(got, TYPES[f.type]) or not all(isinstance(v, str) for v in inner):
+            raise DataError(
+                f"{what}: {f.name} must be of type {f.type} (got {type(got).__name__}); use the "
+                "output of Schema.to_dict"
+            )
+    return value
+
+
+TYPES: Mapping[Any, Any] = {
+    "str": str,
+    "bool": bool,
+    "int": int,
+    "float": (float, int),
+    "str | None": (str, NoneType),
+    "bool | None": (bool, NoneType),
+    "tuple[str, ...]": tuple,
+    "tuple[Column, ...]": tuple,
+    "TableOptions": TableOptions,
+}

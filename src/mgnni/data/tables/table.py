@@ -1,84 +1,162 @@
-"""A table in a file: its columns by name, and where a row stands in it."""
+"""Tables read with pyarrow: columns by name, and the place of a row in its file.
+
+This is the only module that imports pyarrow; graphs in tables and predictions need it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from mgnni.data.tables.columnar import ParquetTable
-from mgnni.data.tables.delimited import DelimitedTable
-from mgnni.data.tables.wording import listed, nearest, show
+import numpy as np
+
+from mgnni.data.tables.messages import did_you_mean, first_line, listed, os_reason, show
 from mgnni.errors import DataError
 
-TEXT = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
-SUFFIXES = (*TEXT, ".parquet")
+try:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.csv as csv  # type: ignore[import-untyped]
+    import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+except ImportError as error:
+    raise DataError(
+        f"tables are read and written with pyarrow, which cannot be imported ({error}); "
+        "install it with: pip install 'mgnni[files]'"
+    ) from error
+
+__all__ = ["Cells", "ParquetTable", "Table", "csv", "pa", "parquet", "pc"]
+
+Cells = Any  # a pyarrow.ChunkedArray: one column; pyarrow ships no types
 
 
-class Table(Protocol):
-    """What readers of tables agree on."""
+class Table(ABC):
+    """A table in one file.
 
-    @property
-    def path(self) -> Path:
-        """The file."""
+    Attributes:
+        path: The file.
+        names: Names of the columns.
+        typed: Whether the file stores types; if not, all cells are text.
+    """
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns."""
+    path: Path
+    names: tuple[str, ...]
+    typed: bool
 
-    @property
-    def typed(self) -> bool:
-        """Whether the file says what is a number and what is text."""
+    @abstractmethod
+    def read(self, names: Sequence[str]) -> dict[str, Cells]:
+        """Returns the named columns, with null for empty cells."""
 
-    def read(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return columns as pyarrow arrays of equal length; an empty cell is null."""
+    @abstractmethod
+    def row(self, index: int) -> str:
+        """Returns the file and the row number of a row of data, for messages."""
+
+    def column(self, name: str, option: str) -> str:
+        """Returns ``name`` if there is such a column, and raises an error otherwise."""
+        if name in self.names:
+            return name
+        raise DataError(
+            f"{self.path}: there is no column {show(name)} (--{option}); the columns are "
+            f"{listed(self.names)}{did_you_mean(name, self.names)}{self.delimiter_hint()}"
+        )
+
+    def check(self, name: str, cells: Cells, valid: Any, expected: str, remedy: str) -> None:
+        """Raises an error that names the first invalid cell of a column.
+
+        Args:
+            name (str): Name of the column.
+            cells (Cells): Its cells.
+            valid (Cells or numpy.ndarray): Mask of the valid cells; null counts as valid.
+            expected (str): What the column must do, for the message.
+            remedy (str): What to do about it, for the message.
+        """
+        index = pc.index(pa.array(valid) if isinstance(valid, np.ndarray) else valid, False).as_py()
+        if index >= 0:
+            cell = cells[index].as_py()
+            raise DataError(
+                f"{self.row(index)}: column {show(name)} must {expected} (got "
+                f"{'an empty cell' if cell is None else show(cell)}); {remedy}"
+            )
+
+    def find(self, given: str | None, candidates: Sequence[str], option: str) -> str | None:
+        """Returns the given column, or else the first candidate that exists, ignoring case."""
+        if given is not None:
+            return self.column(given, option)
+        return next(iter(self.find_all(candidates)), None)
+
+    def find_all(self, candidates: Sequence[str]) -> list[str]:
+        """Returns the columns with these names, ignoring case, in the order of the candidates."""
+        by_lower = {name.strip().lower(): name for name in reversed(self.names)}
+        return [by_lower[candidate] for candidate in candidates if candidate in by_lower]
+
+    def delimiter_hint(self) -> str:
+        """Returns advice if the only column looks like several columns."""
+        if self.typed or len(self.names) > 1:
+            return ""
+        between = [mark for mark in ";,|\t " if mark in self.names[0].strip()]
+        return f"; is the delimiter {between[0]!r}? then pass --delimiter" if between else ""
+
+
+class ParquetTable(Table):
+    """A table in a Parquet file."""
+
+    typed = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.names = tuple(self._load(lambda file: file.schema_arrow.names))
+        for name in self.names:
+            if self.names.count(name) > 1 or not name.strip():
+                raise DataError(
+                    f"{path}: every column needs its own name (got {show(name)} "
+                    f"{self.names.count(name)} times); rename it"
+                )
+
+    def read(self, names: Sequence[str]) -> dict[str, Cells]:
+        """Returns columns of text, numbers or booleans, with null for missing values."""
+
+        def read(file: Any) -> Any:
+            table = file.read(columns=list(names))
+            table.validate(full=True)  # finds text that is not UTF-8
+            return table
+
+        table = self._load(read)
+        return {name: self._simple(name, table[name]) for name in names}
 
     def row(self, index: int) -> str:
-        """Return file and row, as the person who opens the file counts, of a row of data."""
+        """Returns the file and the row number, counted from 0 as data frames do."""
+        return f"{self.path}, row {index} (from 0)"
 
+    def _simple(self, name: str, column: Cells) -> Cells:
+        """Converts a column to booleans, integers, float64 or strings."""
+        types = pa.types
+        if types.is_dictionary(column.type):
+            column = pc.cast(column, column.type.value_type)
+        kind = column.type
+        if types.is_boolean(kind) or types.is_integer(kind):
+            return column
+        if types.is_floating(kind) or types.is_decimal(kind):
+            return pc.cast(column, pa.float64())
+        texts = (types.is_null, types.is_string, types.is_large_string, types.is_string_view)
+        if any(is_text(kind) for is_text in texts):
+            text = pc.cast(column, pa.string())
+            return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+        raise DataError(
+            f"{self.path}: column {show(name)} must hold text, numbers or booleans (got {kind}); "
+            f"convert it, or pass --ignore {name}"
+        )
 
-def suffix_of(path: Path) -> str:
-    """Return the suffix that tells how a file is read: ``.csv.gz`` is one."""
-    return "".join(path.suffixes[-2:]).lower() if path.suffix == ".gz" else path.suffix.lower()
-
-
-def open_table(path: Path, delimiter: str | None) -> Table:
-    """Open a table and read its header."""
-    suffix = suffix_of(path)
-    if path.is_dir():
-        raise DataError(f"{path}: must be a file (got a folder); put the table itself there")
-    if suffix == ".parquet":
-        return ParquetTable(path)
-    return DelimitedTable(path, delimiter or TEXT[suffix])
-
-
-def known(table: Table, name: str, option: str) -> str:
-    """Return the name if the table has such a column; else say which it has."""
-    if name in table.names:
-        return name
-    raise DataError(
-        f"{table.path}: there must be a column {show(name)} (--{option}); the columns are "
-        f"{listed(table.names)}{nearest(name, table.names)}{delimiter_hint(table)}"
-    )
-
-
-def found(table: Table, given: str | None, candidates: Sequence[str], option: str) -> str | None:
-    """Return the column given, or the first of the candidates that is there, in any case."""
-    if given is not None:
-        return known(table, given, option)
-    matches = all_found(table, candidates)
-    return matches[0] if matches else None
-
-
-def all_found(table: Table, candidates: Sequence[str]) -> list[str]:
-    """Return the columns of these names, in the order of the candidates."""
-    by_lower = {name.strip().lower(): name for name in reversed(table.names)}
-    return [by_lower[candidate] for candidate in candidates if candidate in by_lower]
-
-
-def delimiter_hint(table: Table) -> str:
-    """Return advice if the one column looks like several that were not taken apart."""
-    if table.typed or len(table.names) > 1:
-        return ""
-    between = [mark for mark in ";,|\t " if mark in table.names[0].strip()]
-    return f"; is the delimiter {between[0]!r}? then pass --delimiter" if between else ""
+    def _load(self, action: Callable[[Any], Any]) -> Any:
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                return action(file)
+        except PermissionError as error:
+            raise DataError(
+                f"{self.path}: cannot be read ({os_reason(error)}); change its permissions"
+            ) from error
+        except Exception as error:  # pyarrow documents no error types for damaged files
+            raise DataError(
+                f"{self.path}: must be a complete Parquet file (got {first_line(error)}); write "
+                "or copy it again"
+            ) from error

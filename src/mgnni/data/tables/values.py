@@ -1,33 +1,35 @@
-"""What the cells of a column say: numbers, truth values or text, each cell checked."""
+"""Cells of a column as numbers, booleans or text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mgnni.data.tables.arrow import pa, pc
-from mgnni.data.tables.table import Table
-from mgnni.data.tables.wording import show
-from mgnni.errors import DataError
+from mgnni.data.tables.table import Cells, Table, pa, pc
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
 LARGEST = float(np.finfo(np.float32).max)
-TRUTH = {"true": True, "false": False, "1": True, "0": False}
+BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+# Spellings of a missing value in numeric and boolean columns, in any case, after pandas.read_csv.
+MISSING = ("na", "n/a", "nan", "-nan", "null", "none", "<na>", "#n/a", "#na")
 Doubles = npt.NDArray[np.float64]
 
 
-def first(mask: Any, wanted: bool = True) -> int | None:
-    """Return where a mask first has the value; nulls have none."""
-    index = pc.index(mask, pa.scalar(wanted)).as_py()
-    return None if index < 0 else int(index)
+def means_missing(column: Cells) -> Cells:
+    """Returns a mask of the cells that spell out a missing value, such as ``NA``."""
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    return pc.is_in(words, value_set=pa.array(MISSING))
 
 
-def kind_of(table: Table, name: str, column: Any) -> str:
-    """Return ``"number"``, ``"bool"`` or ``"category"``; refuse a mixture."""
+def kind_of(table: Table, name: str, column: Cells) -> str:
+    """Returns ``"number"``, ``"bool"`` or ``"category"``.
+
+    Raises:
+        DataError: The column mixes numbers and text.
+    """
     if pa.types.is_boolean(column.type):
         return "bool"
     if not is_text(column):
@@ -36,91 +38,95 @@ def kind_of(table: Table, name: str, column: Any) -> str:
         return "category"
     if _cast(column) is not None:
         return "number"
-    trimmed = pc.utf8_trim_whitespace(column)
-    is_number = pc.match_substring_regex(trimmed, NUMBER)
-    if pc.any(is_number).as_py():
-        wrong = first(is_number, False)
-        if wrong is not None:
-            raise DataError(
-                f"{table.row(wrong)}: column {show(name)} must hold numbers, as in other rows (got "
-                f"{show(column[wrong].as_py())}); correct it, leave it empty if it is missing, or "
-                f"pass --categorical {name} or --ignore {name}"
-            )
+    words = pc.utf8_trim_whitespace(_without_missing(column))
+    if words.null_count == len(words):
         return "number"
-    comma = first(pc.match_substring_regex(trimmed, DECIMAL_COMMA))
-    if comma is not None:
-        raise DataError(
-            f"{table.row(comma)}: column {show(name)} must have decimal points (got "
-            f"{show(column[comma].as_py())}); write 1.5, not 1,5, or pass --categorical {name}"
+    is_number = pc.match_substring_regex(words, NUMBER)
+    if pc.any(is_number).as_py():
+        remedy = (
+            "correct it, leave it empty if it is missing, or pass "
+            f"--categorical {name} or --ignore {name}"
         )
-    words = set(pc.unique(pc.utf8_lower(trimmed)).drop_null().to_pylist())
-    return "bool" if words <= {"true", "false"} else "category"
+        table.check(name, column, is_number, "hold numbers like its other rows", remedy)
+        return "number"
+    has_comma = pc.match_substring_regex(words, DECIMAL_COMMA)
+    remedy = f"write 1.5, not 1,5, or pass --categorical {name}"
+    table.check(name, column, pc.invert(has_comma), "have decimal points", remedy)
+    distinct = set(pc.unique(pc.utf8_lower(words)).drop_null().to_pylist())
+    return "bool" if distinct <= {"true", "false"} else "category"
 
 
-def numbers(
-    table: Table, name: str, column: Any, remedy: str = "leave it empty if it is missing"
-) -> Doubles:
-    """Return a column of numbers, nan where it is missing; refuse what is no finite number."""
+def numbers(table: Table, name: str, column: Cells, *, missing: bool = True) -> Doubles:
+    """Returns a column of finite numbers, with nan for missing ones.
+
+    Args:
+        table (Table): The table, for messages.
+        name (str): Name of the column.
+        column (Cells): Its cells.
+        missing (bool, optional): Whether ``NA``, ``nan`` and the like are missing values, and not
+            errors. (default: :obj:`True`)
+    """
     values = _cast(column)
+    remedy = f"correct it, or {'leave it empty if it is missing' if missing else 'remove the edge'}"
     if values is None:
-        trimmed = pc.utf8_trim_whitespace(column)
-        wrong = first(pc.match_substring_regex(trimmed, NUMBER), False)
-        if wrong is not None:
-            raise DataError(
-                f"{table.row(wrong)}: column {show(name)} must hold numbers (got "
-                f"{show(column[wrong].as_py())}); correct it, or {remedy}"
-            )
+        trimmed = pc.utf8_trim_whitespace(_without_missing(column) if missing else column)
+        is_number = pc.match_substring_regex(trimmed, NUMBER)
+        table.check(name, column, is_number, "hold numbers", remedy)
         values = pc.cast(trimmed, pa.float64())
-    wrong = first(pc.less_equal(pc.abs(values), LARGEST), False)  # nan compares false
-    if wrong is not None:
-        raise DataError(
-            f"{table.row(wrong)}: column {show(name)} must hold finite numbers below 3.4e38 (got "
-            f"{show(column[wrong].as_py())}); correct it, or {remedy}"
-        )
-    filled = pc.fill_null(values, float("nan"))
-    return np.asarray(filled.to_numpy(), dtype=np.float64)
+    if missing:
+        values = _without_missing(values)
+    is_finite = pc.less_equal(pc.abs(values), LARGEST)  # nan compares false
+    table.check(name, column, is_finite, "hold finite numbers below 3.4e38", remedy)
+    return np.asarray(pc.fill_null(values, float("nan")).to_numpy(), dtype=np.float64)
 
 
-def truths(table: Table, name: str, column: Any) -> Doubles:
-    """Return a column of true and false, or 0 and 1, as 0 and 1; nan where it is missing."""
-    if pa.types.is_boolean(column.type):
-        column = pc.cast(column, pa.int8())
-    if pa.types.is_floating(column.type):  # integers with missing ones, as data frames hold them
-        column = pc.cast(column, pa.string())
-    words = pc.utf8_lower(pc.utf8_trim_whitespace(pc.cast(column, pa.string())))
-    codes = pc.index_in(words, value_set=pa.array(list(TRUTH)))
-    wrong = first(pc.and_(pc.is_valid(column), pc.is_null(codes)))
-    if wrong is not None:
-        raise DataError(
-            f"{table.row(wrong)}: column {show(name)} must hold 0 or 1, true or false (got "
-            f"{show(column[wrong].as_py())}); correct it"
-        )
-    table_of_values = np.array([*TRUTH.values(), np.nan])
-    return np.asarray(table_of_values[pc.fill_null(codes, len(TRUTH)).to_numpy()])
+def booleans(table: Table, name: str, column: Cells, *, missing: bool = False) -> Doubles:
+    """Returns a column of true and false, or 0 and 1, as 0 and 1, with nan for missing ones.
+
+    Args:
+        table (Table): The table, for messages.
+        name (str): Name of the column.
+        column (Cells): Its cells.
+        missing (bool, optional): Whether ``NA``, ``nan`` and the like are missing values, and not
+            errors. (default: :obj:`False`)
+    """
+    text = as_text(column)
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(_without_missing(text) if missing else text))
+    codes = pc.index_in(words, value_set=pa.array(list(BOOLEANS)))
+    valid = pc.or_(pc.is_null(words), pc.is_valid(codes))
+    table.check(name, column, valid, "hold 0 or 1, true or false", "correct it")
+    by_code = np.array([*BOOLEANS.values(), np.nan])
+    return np.asarray(by_code[pc.fill_null(codes, len(BOOLEANS)).to_numpy()])
 
 
-def text(column: Any) -> Any:
-    """Return a column as text: 1 and 1.0 of a number column are both ``"1"``."""
+def as_text(column: Cells) -> Cells:
+    """Returns a column as text: 1 and 1.0 are both ``"1"``, and nan is null."""
     if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        column = _without_missing(column)
     return column if is_text(column) else pc.cast(column, pa.string())
 
 
-def is_text(column: Any) -> bool:
-    """Tell whether the column is of text."""
+def is_text(column: Cells) -> bool:
+    """Returns whether the column has text."""
     return bool(pa.types.is_string(column.type))
 
 
-def in_order(values: Sequence[str]) -> list[str]:
-    """Return the values sorted: as numbers if all are, else as text."""
-    as_number = pc.match_substring_regex(pa.array(values, pa.string()), NUMBER)
-    if pc.all(as_number).as_py():
+def sorted_values(values: Sequence[str]) -> list[str]:
+    """Returns the values sorted as numbers if all are numbers, and as text otherwise."""
+    is_number = pc.match_substring_regex(pa.array(values, pa.string()), NUMBER)
+    if pc.all(is_number).as_py():
         return sorted(values, key=lambda value: (float(value), value))
     return sorted(values)
 
 
-def _cast(column: Any) -> Any:
-    """Return the column as doubles, or None if some cell is no number."""
+def _without_missing(column: Cells) -> Cells:
+    """Returns the column with null for nan, or for text that spells out a missing value."""
+    missing = means_missing(column) if is_text(column) else pc.is_nan(column)
+    return pc.if_else(missing, pa.scalar(None, column.type), column)
+
+
+def _cast(column: Cells) -> Cells | None:
+    """Returns the column as float64, or None if a cell is not a number."""
     try:
         return pc.cast(column, pa.float64())
     except pa.ArrowInvalid:

@@ -1,0 +1,165 @@
+"""Label and split columns of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mgnni.data.split import PARTS, Split
+from mgnni.data.tables.labels import Labels, check_classes, check_matrix
+from mgnni.data.tables.messages import counted, did_you_mean, listed, show
+from mgnni.data.tables.schema import LABEL_NAMES, MASK_NAMES
+from mgnni.data.tables.table import Cells, Table, pa, pc
+from mgnni.data.tables.values import as_text, booleans, means_missing, sorted_values
+from mgnni.errors import DataError
+
+PART_NAMES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
+NUMBERED = re.compile(r"split_?(\d+)", re.IGNORECASE)
+
+
+def label_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
+    """Returns the given columns, or else the one with a default name of labels."""
+    if given:
+        return tuple(table.column(name, "label") for name in given)
+    matches = table.find_all(LABEL_NAMES)
+    if len(matches) > 1:
+        raise DataError(
+            f"{table.path}: only one column may be the label (got {listed(matches)}); name it with "
+            "--label, and pass --ignore for columns that reveal it"
+        )
+    if not matches:
+        raise DataError(
+            f"{table.path}: there must be a label column, by default one of {listed(LABEL_NAMES)} "
+            f"(got {listed(table.names)}); name it with --label{table.delimiter_hint()}"
+        )
+    return (matches[0],)
+
+
+def read_labels(
+    table: Table,
+    names: Sequence[str],
+    cells: Mapping[str, Cells],
+    known: Sequence[str] | None = None,
+) -> Labels:
+    """Reads the labels.
+
+    An empty cell means unlabelled. Other spellings of a missing value, such as ``NA``, are neither
+    dropped nor made a class but refused; only ``None`` is a class, as it is an ordinary word.
+
+    Args:
+        table (Table): The table, for messages.
+        names (list of str): The label columns.
+        cells (dict): Their cells.
+        known (list of str, optional): The classes of the training file; other labels are refused.
+    """
+    if len(names) > 1:
+        labels = _multilabels(table, names, cells)
+        notes = [] if known else check_matrix(str(table.path), labels, names)
+        return labels, tuple(names), notes
+    name = names[0]
+    column = as_text(cells[name])
+    if known is None:
+        is_none = pc.equal(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "none")
+        valid = pc.or_(is_none, pc.invert(means_missing(column)))
+        remedy = "leave the cell empty if the class is unknown, or rename the class"
+        table.check(name, column, valid, "hold a class", remedy)
+        known = sorted_values(pc.unique(column).drop_null().to_pylist())
+        check_classes(f"{table.path}, column {show(name)}", known, len(column) - column.null_count)
+    codes = pc.fill_null(pc.index_in(column, value_set=pa.array(known, pa.string())), -1)
+    labels = torch.from_numpy(codes.to_numpy().astype(np.int64))
+    valid = pc.or_(pc.is_null(column), pc.greater_equal(codes, 0))
+    remedy = (
+        f"the classes are {listed(known)}; empty the cell, or drop the column, to predict without "
+        "labels"
+    )
+    table.check(name, column, valid, "hold a class of the training file", remedy)
+    notes = [f"label {show(name)}: {len(known)} classes"]
+    if column.null_count:
+        notes.append(f"{counted(column.null_count, 'row')} without a label")
+    if len({value.strip() for value in known}) < len(known):
+        notes.append(f"label {show(name)}: some classes differ only in spaces")
+    return labels, tuple(known), notes
+
+
+def _multilabels(table: Table, names: Sequence[str], cells: Mapping[str, Cells]) -> Tensor:
+    labels = np.stack([booleans(table, name, cells[name]) for name in names], axis=1)
+    missing = np.isnan(labels)
+    partly = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
+    if partly.size:
+        row = int(partly[0])
+        empty = names[int(np.flatnonzero(missing[row])[0])]
+        raise DataError(
+            f"{table.row(row)}: a row must have all labels or none (got none for {show(empty)}); "
+            "write 0 or 1 there, or empty the others"
+        )
+    return torch.from_numpy(labels.astype(np.float32))
+
+
+def default_split_columns(table: Table) -> list[list[str]]:
+    """Returns the columns with default names of splits, grouped by kind."""
+    numbered = ((NUMBERED.fullmatch(name.strip()), name) for name in table.names)
+    several = sorted((int(match[1]), name) for match, name in numbered if match)
+    kinds = [table.find_all(("split",)), [n for _, n in several], table.find_all(MASK_NAMES)]
+    return [names for names in kinds if names]
+
+
+def split_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
+    """Returns the given columns, or else those with default names of splits, if any."""
+    if given:
+        return tuple(table.column(name, "split-column") for name in given)
+    kinds = default_split_columns(table)
+    if len(kinds) > 1:
+        raise DataError(
+            f"{table.path}: the split must be in columns of one kind (got "
+            f"{listed(name for names in kinds for name in names)}); name them with "
+            "--split-column, and pass --ignore for the others"
+        )
+    return tuple(kinds[0]) if kinds else ()
+
+
+def read_splits(
+    table: Table, names: Sequence[str], cells: Mapping[str, Cells]
+) -> tuple[tuple[str, Split], ...]:
+    """Returns each split with its place in the file, for messages."""
+    masks = {part: name for part in PARTS for name in names if name.lower().startswith(part)}
+    if masks and len(masks) == len(names):
+        return ((f"{table.path}, masks", _from_masks(table, masks, cells)),)
+    return tuple(
+        (f"{table.path}, column {show(name)}", _from_part_names(table, name, cells[name]))
+        for name in names
+    )
+
+
+def _from_masks(table: Table, masks: Mapping[str, str], cells: Mapping[str, Cells]) -> Split:
+    if "train" not in masks:
+        raise DataError(
+            f"{table.path}: masks must include train_mask (got {listed(masks.values())}); add it, "
+            "or pass --ignore for the others"
+        )
+    read = {part: booleans(table, name, cells[name]) == 1 for part, name in masks.items()}
+    parts = [read.get(part, np.zeros_like(read["train"])) for part in PARTS]
+    twice = np.flatnonzero(np.sum(parts, axis=0) > 1)
+    if twice.size:
+        row = int(twice[0])
+        both = [masks[part] for part, mask in zip(PARTS, parts, strict=True) if mask[row]]
+        raise DataError(
+            f"{table.row(row)}: a row must be in one part of the split (got 1 in {listed(both)}); "
+            "set all but one to 0"
+        )
+    return Split.of(*(torch.from_numpy(mask) for mask in parts))
+
+
+def _from_part_names(table: Table, name: str, column: Cells) -> Split:
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(as_text(column)))
+    codes = pc.index_in(words, value_set=pa.array(list(PART_NAMES)))
+    wrong = pc.and_(pc.is_valid(column), pc.is_null(codes))
+    first = next(iter(column.filter(wrong).to_pylist()), "")
+    hint = f"correct it{did_you_mean(str(first), list(PART_NAMES))}"
+    table.check(name, column, pc.invert(wrong), "hold train, val or test, or be empty", hint)
+    part_of_code = np.array([*PART_NAMES.values(), -1])
+    part = torch.from_numpy(part_of_code[pc.fill_null(codes, len(PART_NAMES)).to_numpy()])
+    return Split.of(part == 0, part == 1, part == 2)

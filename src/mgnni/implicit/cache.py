@@ -1,0 +1,103 @@
+"""What a layer keeps from one pass to the next. Nothing else in the solver remembers."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mgnni.graph.propagation import Propagation
+from mgnni.solve.equation import Equations, one_if_shared
+from mgnni.solve.plan import Plan
+from mgnni.solve.prepare import prepare
+from mgnni.solve.result import Options, Solution
+
+LARGEST = 2**24  # numbers in the states of all equations past which they are not kept
+
+
+class Gram(NamedTuple):
+    """A factor :math:`F`, its :math:`g(F)`, and the norm of the Gram matrix."""
+
+    factor: Tensor
+    eps: float
+    weight: Tensor
+    norm: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    plan: Plan
+    bias: Tensor
+    solution: Solution
+    version: int  # of the states, which the caller holds too
+
+
+class Cache:
+    """The last plan of a layer, its last solution, and the last states for warm starts.
+
+    A validation pass and the following training pass have the same weights, and often the same
+    bias. Tensors are compared number by number, so every change is noticed. Copies and pickles
+    of a cache are empty.
+    """
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+        self.gram: Gram | None = None
+        self._solved: _Solved | None = None
+        self._starts: dict[tuple[int, bool], tuple[weakref.ref[Propagation], Tensor]] = {}
+
+    def prepare(self, equations: Equations, options: Options) -> Plan:
+        """Returns a plan for the equations: the last one if they are the same."""
+        plan = prepare(equations, options, self.plan)
+        # Inference tensors cannot be used in training, and learned edge weights belong to one
+        # pass: a plan would keep its autograd graph alive.
+        temporary = equations.operator.values.requires_grad
+        self.plan = None if temporary or equations.weights.tensor.is_inference() else plan
+        return plan
+
+    def solution(self, plan: Plan, bias: Tensor) -> Solution | None:
+        """Returns the last solution if it is for this plan and bias."""
+        last = self._solved
+        if last is None or last.plan is not plan or last.version != last.solution.z._version:
+            return None
+        one = one_if_shared(bias)
+        if last.bias.shape != one.shape or not torch.equal(last.bias, one):
+            return None
+        solution = last.solution
+        return Solution(solution.z.detach(), solution.hop, solution.records)
+
+    def keep_solution(self, plan: Plan, bias: Tensor, solution: Solution) -> None:
+        """Keeps a solution in place of the last one."""
+        self._solved = None
+        z = solution.z
+        if plan is not self.plan or z.numel() > LARGEST or z.is_inference():
+            return
+        # Detached, so that the cache does not keep the autograd graph of the pass alive.
+        kept = Solution(z.detach(), solution.hop, solution.records)
+        self._solved = _Solved(plan, one_if_shared(bias).clone(), kept, z._version)
+
+    def start(self, kind: tuple[int, bool], operator: Propagation, bias: Tensor) -> Tensor | None:
+        """Returns the last states of this kind over the same operator.
+
+        Args:
+            kind (tuple[int, bool]): Order of differentiation, and whether gradients are computed.
+                Passes with and without gradients differ by dropout, so their states are separate.
+            operator (Propagation): The operator.
+            bias (Tensor): The bias that states are needed for.
+        """
+        last = self._starts.get(kind)
+        if last is None or last[0]() is not operator:
+            return None
+        z = last[1]
+        return z if (z.shape, z.dtype, z.device) == (bias.shape, bias.dtype, bias.device) else None
+
+    def keep_start(self, kind: tuple[int, bool], operator: Propagation, z: Tensor) -> None:
+        """Keeps states in place of the last ones of this kind."""
+        if not z.is_inference():
+            self._starts[kind] = (weakref.ref(operator), z.detach())
+
+    def __reduce__(self) -> tuple[type[Cache], tuple[()]]:
+        return Cache, ()

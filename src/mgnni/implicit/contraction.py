@@ -1,0 +1,129 @@
+r"""The parametrisation that makes every equilibrium equation a contraction.
+
+With :math:`W = g(F)`, :math:`G = F^{\top} F` and a cotangent :math:`D` of :math:`W`,
+
+.. math::  \partial F = F\,(D + D^{\top} - 2\,\beta\,W)\,/\,(\|G\|_F + \epsilon), \qquad
+           \beta = \langle D, W \rangle\,(1 + \epsilon / \|G\|_F),
+
+which takes one product as wide as :math:`F`. Second derivatives use the same formula.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mgnni.implicit.cache import Cache, Gram
+from mgnni.solve.products import gram, is_large, large_product
+from mgnni.solve.scratch import scratch
+
+
+def contraction(factor: Tensor, eps: float = 1e-12, *, cache: Cache | None = None) -> Tensor:
+    r"""Returns :math:`g(F) = F^{\top} F / (\|F^{\top} F\|_F + \epsilon)` for a stack of factors.
+
+    The result is symmetric, positive semidefinite, and :math:`\|g(F)\|_2 \le \|g(F)\|_F < 1`, so
+    that :math:`Z = \gamma P^m Z\, g(F) + B` has exactly one solution.
+
+    Args:
+        factor (Tensor): The factors :math:`F`.
+        eps (float, optional): The constant :math:`\epsilon`. (default: :obj:`1e-12`)
+        cache (Cache, optional): The cache of a layer. Its last result is returned if the factors
+            are the same, compared number by number.
+
+    Shapes:
+        - **factor:** ``(..., channels, channels)``
+        - **output:** ``(..., channels, channels)``
+    """
+    weight: Tensor = _Contraction.apply(factor, eps, cache)[0]  # type: ignore[no-untyped-call]
+    return weight
+
+
+def _cached(factor: Tensor, eps: float, cache: Cache) -> tuple[Tensor, Tensor]:
+    last = cache.gram
+    if (
+        last is None
+        or last.eps != eps
+        or last.factor.shape != factor.shape
+        or last.factor.dtype != factor.dtype
+        or not torch.equal(last.factor, factor)
+    ):
+        cache.gram = last = None  # free the old entry before allocating the new one
+        last = Gram(factor.detach().clone(), eps, *_normalized_gram(factor, eps))
+        # Inference tensors cannot be used in training.
+        cache.gram = None if last.weight.is_inference() else last
+    return last.weight.detach(), last.norm.detach()
+
+
+class _Contraction(torch.autograd.Function):
+    """Returns the weight, and the norm of the Gram matrix for the backward pass."""
+
+    @staticmethod
+    def forward(factor: Tensor, eps: float, cache: Cache | None) -> tuple[Tensor, ...]:
+        # Comparing the factors would make the host wait for a device.
+        if cache is None or factor.device.type != "cpu":
+            return _normalized_gram(factor, eps)
+        return _cached(factor, eps, cache)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        factor, ctx.eps, _ = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(factor, *output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        factor, weight, norm = ctx.saved_tensors
+        with torch.autocast(factor.device.type, enabled=False):
+            if torch.is_grad_enabled():  # second derivatives need the whole graph
+                square = factor.mT @ factor
+                norm = _norm(square)
+                weight = square / (norm + ctx.eps)
+            elif is_large(factor, weight, grads[0]):
+                return _pulled_back_large(factor, weight, norm, ctx.eps, grads[0]), None, None
+            return _pulled_back(factor, weight, norm, ctx.eps, grads[0]), None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], factor: Tensor, eps: float, cache: Any
+    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        stack = factor.movedim(in_dims[0], 0)
+        return _Contraction.apply(stack, eps, cache), (0, 0)  # type: ignore[no-untyped-call]
+
+
+def _pulled_back(factor: Tensor, weight: Tensor, norm: Tensor, eps: float, grad: Tensor) -> Tensor:
+    below = norm.clamp(min=torch.finfo(norm.dtype).tiny)  # a factor of zeros has gradient zero
+    beta = (grad * weight).sum((-2, -1), keepdim=True) * (1 + eps / below)
+    return factor @ (grad + grad.mT).addcmul(weight, beta, value=-2) / (norm + eps)
+
+
+def _pulled_back_large(
+    factor: Tensor, weight: Tensor, norm: Tensor, eps: float, grad: Tensor
+) -> Tensor:
+    """As :func:`_pulled_back`, one factor at a time in scratch memory."""
+    out = torch.empty_like(factor, memory_format=torch.contiguous_format)
+    flat = [x.reshape(-1, *x.shape[-2:]) for x in (factor, weight, grad, norm)]
+    with scratch(factor) as take:
+        inner = take(*factor.shape[-2:])
+        for f, w, d, size, result in zip(*flat, out.view_as(flat[0]), strict=True):
+            below = size.clamp(min=torch.finfo(size.dtype).tiny)
+            beta = float(torch.dot(d.reshape(-1), w.reshape(-1)) * (1 + eps / below))
+            torch.add(d, d.T, out=inner)
+            inner.add_(w, alpha=-2 * beta).div_(float(size + eps))
+            large_product(f, inner, out=result)
+    return out
+
+
+def _norm(square: Tensor) -> Tensor:
+    """The Frobenius norm, row by row: one long float32 sum of squares loses digits."""
+    rows = torch.linalg.vector_norm(square, dim=-1, keepdim=True)
+    norm: Tensor = torch.linalg.vector_norm(rows, dim=-2, keepdim=True)
+    return norm
+
+
+def _normalized_gram(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Returns :math:`g(F)` and the norm of the Gram matrix, shape ``(..., 1, 1)``."""
+    square = gram(factor)
+    norm = _norm(square)
+    return square.div_(norm + eps), norm

@@ -1,0 +1,61 @@
+"""Batching rules for ``vmap`` and ``torch.autograd.grad(..., is_grads_batched=True)``.
+
+Vectorised Jacobians (``torch.autograd.functional.jacobian(vectorize=True)``, used by PyG's
+``total_influence``) run backward passes under the legacy vmap, which ignores the ``vmap`` rule of a
+:class:`torch.autograd.Function`. There, the batch dimension is removed by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+DEEPEST = 8  # largest nesting of vectorised Jacobians
+
+
+def folded(stack: Tensor, dim: int | None, size: int) -> Tensor:
+    """Folds a batch of stacks, batched at ``dim`` or not batched, into one stack."""
+    moved = stack.expand(size, *stack.shape) if dim is None else stack.movedim(dim, 0)
+    return moved.flatten(0, 1)
+
+
+def batched_level(x: Tensor) -> int | None:
+    """Returns the innermost level at which ``x`` is batched by the legacy vmap, or None.
+
+    torch counts the nesting per thread, and backward passes on a device run in other threads, so
+    the level is found from the tensor itself. Removing a batch dimension at a level that the
+    tensor does not have returns a batch of the requested size.
+    """
+    if not torch._C._functorch.is_legacy_batchedtensor(x):
+        return None
+    for level in range(DEEPEST, 0, -1):
+        one, two = (torch._remove_batch_dim(x, level, size, 0).size(0) for size in (1, 2))
+        if one == two:
+            return level
+    raise RuntimeError(f"Jacobians are nested more than {DEEPEST} deep; use fewer levels")
+
+
+def unbatch(x: Tensor, level: int) -> Tensor:
+    """Returns the plain tensor with the batch as first dimension."""
+    plain: Tensor = torch._remove_batch_dim(x, level, 1, 0)
+    return plain
+
+
+def for_each_cotangent(
+    gradients: Callable[[Tensor], tuple[Tensor | None, ...]], grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Returns the gradients, also for the batched cotangents of a vectorised Jacobian."""
+    level = batched_level(grad)
+    if level is None:
+        return gradients(grad)
+    found = [for_each_cotangent(gradients, one) for one in unbatch(grad, level)]
+    stacks = [None if one[0] is None else torch.stack(one) for one in zip(*found, strict=True)]
+    return tuple(None if stack is None else rebatch(stack, level) for stack in stacks)
+
+
+def rebatch(x: Tensor, level: int) -> Tensor:
+    """Returns ``x`` as a batch along its first dimension."""
+    batch: Tensor = torch._add_batch_dim(x, 0, level)
+    return batch

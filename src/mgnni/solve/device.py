@@ -1,0 +1,201 @@
+r"""Solving with CUDA kernels, without host-device synchronisation where possible.
+
+For :math:`W = g(F)` it is known in advance that :math:`W` is symmetric, positive semidefinite and
+:math:`\|W\|_F \le 1`. So the number of terms that suffices is known too, and nothing that the host
+does depends on what the device computes: eigenpairs, coefficients, sweep, residual and certificate
+are launched one after another, and the records are read when somebody asks. Columns whose
+eigenvalues need fewer terms leave the sweep early, which the device decides by itself. Large graphs
+and wide weights synchronise once.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import torch
+from torch import Tensor
+
+from mgnni.graph.memo import memoize
+from mgnni.graph.propagation import Propagation
+from mgnni.kernels import launches
+from mgnni.kernels.nvrtc import enter, why_not
+from mgnni.solve.certify import constant, rounding_factors, to_frobenius
+from mgnni.solve.equation import Equations, one_if_shared
+from mgnni.solve.plan import Plan, full_precision
+from mgnni.solve.refine import subnormal_floor
+from mgnni.solve.result import Options, Records, Solution
+
+LARGEST = 2**25  # numbers in the states of all equations past which launches cost nothing
+MOST_ENTRIES = 2**24  # entries of the operator, likewise
+SHARE = 0.5  # of the tolerance that the truncation may use; rounding needs the rest
+
+
+def has_kernels(equations: Equations, options: Options) -> bool:
+    """Whether the number of terms is known in advance, and the device has kernels."""
+    operator, tensor = equations.operator, equations.weights.tensor
+    return (
+        options.max_iter is None
+        and tensor.device.type == "cuda"
+        and tensor.dtype is torch.float32
+        and equations.weights.gram
+        and operator.num_nodes * equations.channels > 0
+        and why_not() is None
+        and equations.gamma * max(equations.step_bounds) < 0.999
+        and operator.pattern.nnz > 0
+    )
+
+
+def fits_one_launch(equations: Equations) -> bool:
+    """Whether the whole sweep can be a single launch."""
+    pattern, channels = equations.operator.pattern, equations.channels
+    width = len(equations) * launches.padded(channels)
+    return (
+        len(equations) * equations.operator.num_nodes * channels <= LARGEST
+        and pattern.nnz <= MOST_ENTRIES
+        and launches.has_room(pattern.rows, width, equations.weights.tensor.device)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CertificateConstants:
+    """What the certificate kernels read, apart from states and weights."""
+
+    batch: Tensor | None
+    num_graphs: int
+    weight: Tensor | None  # of the nodes, in a norm other than Frobenius'
+    largest: bool  # whether that norm is a maximum, else a sum
+    to_frobenius: Tensor | None  # factor from that norm to the Frobenius norm, per graph
+    steps: Tensor  # gamma ||P||^m, shape: (equations,)
+    factors: Tensor  # rounding factors, shape: (equations,)
+
+
+@memoize
+def _certificate_constants(
+    operator: Propagation, steps: tuple[float, ...], factors: tuple[float, ...]
+) -> CertificateConstants:
+    weight = operator.norm.weight
+    numbers = constant((*steps, *factors), torch.float64, operator.device)
+    return CertificateConstants(
+        operator.batch,
+        max(operator.num_graphs, 1),
+        None if weight is None else weight.double().contiguous(),
+        operator.norm.kind == "max",
+        to_frobenius(operator),
+        *numbers.view(2, -1).unbind(),
+    )
+
+
+@lru_cache(maxsize=64)
+def _monomials(scales: tuple[int, ...], wide: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Coefficients and degrees of the expansions that are the powers :math:`P^m` themselves."""
+    scale = torch.tensor(scales).repeat_interleave(wide)
+    coefficient = (torch.arange(max(scales) + 1).unsqueeze(1) == scale).float()
+    with torch.inference_mode(False):
+        return coefficient.to(device), scale[:: launches.COLUMNS].int().to(device)
+
+
+class DevicePlan(Plan):
+    """A plan that solves and certifies with CUDA kernels.
+
+    Args:
+        equations (Equations): The equations.
+        options (Options): How to solve them.
+        fallback (Callable): Returns the plan for solves that miss their tolerance, and for initial
+            states that a plan which synchronises can start from.
+    """
+
+    solver: str  # name of the method in the records
+
+    def __init__(
+        self, equations: Equations, options: Options, fallback: Callable[[], Plan]
+    ) -> None:
+        super().__init__(equations, options)
+        self._make_fallback = fallback
+
+    @cached_property
+    def fallback(self) -> Plan:
+        """The plan for solves that miss their tolerance."""
+        return self._make_fallback()
+
+    @cached_property
+    def _constants(self) -> CertificateConstants:
+        equations = self.equations
+        steps = tuple(equations.gamma * one for one in equations.step_bounds)
+        factors = tuple(rounding_factors(equations))
+        return _certificate_constants(equations.operator, steps, factors)
+
+    @cached_property
+    def _monomials(self) -> tuple[Tensor, Tensor]:
+        wide = launches.padded(self.equations.channels)
+        return _monomials(self.equations.scales, wide, self.equations.operator.device)
+
+    @abstractmethod
+    def _launch(self, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Launches the solve for one shared bias or one per equation.
+
+        Returns:
+            The states, bounds on the eigenvalues of the weights with the largest first, and the
+            number of iterations of each equation.
+        """
+
+    @torch.no_grad()
+    def solve(self, bias: Tensor, start: Tensor | None = None, deferred: bool = False) -> Solution:
+        """Solves the equations; see :meth:`Plan.solve`."""
+        if self.synchronises and start is not None and self.equations.operator.batch is None:
+            return self.fallback.solve(bias, start)
+        with full_precision(bias.device):
+            enter(bias.device)
+            one = one_if_shared(bias).contiguous()
+            solution = self._certify(one, *self._launch(one))
+        if deferred and not self.synchronises:
+            return solution
+        if solution.records.converged:
+            return solution
+        if not bool(self.equations.weights.tensor.isfinite().all()):
+            return solution  # there are no eigenvalues to find
+        return self.fallback.solve(bias, start)
+
+    def _certify(
+        self, bias: Tensor, z: Tensor, eigenvalues: Tensor, iterations: Tensor
+    ) -> Solution:
+        """Measures the residual at the states, on the device."""
+        equations, operator = self.equations, self.equations.operator
+        hop = self._hop(z)
+        weight, gamma = equations.weights.tensor, equations.gamma
+        residual = torch.baddbmm(bias.expand(z.shape), hop, weight, alpha=gamma).sub_(z)
+        constants = self._constants
+        numbers = launches.certificates(
+            residual,
+            z,
+            bias,
+            eigenvalues,
+            iterations,
+            batch=constants.batch,
+            num_graphs=constants.num_graphs,
+            weight=constants.weight,
+            largest=constants.largest,
+            to_frobenius=constants.to_frobenius,
+            steps=constants.steps,
+            factors=constants.factors,
+        )
+        norm, tol, floor = operator.norm.kind, self.options.tol, subnormal_floor(z)
+        records = Records(numbers, equations.scales, norm, tol, self.solver, floor, owner=self)
+        return Solution(z, hop, records)
+
+    def _hop(self, z: Tensor) -> Tensor:
+        """As :meth:`Equations.hop`; in a single launch where separate products are slower."""
+        equations, pattern = self.equations, self.equations.operator.pattern
+        # Separate products pay off if every equation has its own scale and aligned columns.
+        separate = len(set(equations.scales)) == len(equations) and equations.channels % 4 == 0
+        if (separate and pattern.lines.usable) or not fits_one_launch(equations):
+            return equations.hop(z)
+        count, nodes, h = z.shape
+        wide = launches.padded(h)
+        values = equations.operator.values.detach()
+        side = torch.nn.functional.pad(z, (0, wide - h)) if wide > h else z
+        columns = side.permute(1, 0, 2).reshape(nodes, -1)
+        hop = launches.sweep(pattern.rows, pattern.col, values, columns, *self._monomials)
+        return hop.view(nodes, count, wide).permute(1, 0, 2)[..., :h]

@@ -1,0 +1,196 @@
+"""An expansion in the operator by CUDA kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+
+import torch
+from torch import Tensor
+
+from mgnni.kernels import launches
+from mgnni.kernels.terms import add_terms
+from mgnni.solve.certify import constant
+from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch, has_kernels
+from mgnni.solve.equation import Equations
+from mgnni.solve.expansion import recurrence, sufficient_terms
+from mgnni.solve.plan import Plan
+from mgnni.solve.result import Options
+from mgnni.solve.weights import WIDE
+
+
+def fits(equations: Equations, options: Options) -> bool:
+    """Whether :class:`DeviceSweep` can solve the equations."""
+    sweeps = "chebyshev" if equations.operator.symmetric else "series"
+    return (
+        options.solver in ("auto", sweeps)
+        and has_kernels(equations, options)
+        and max(equations.scales) <= launches.MOST_ROOTS
+        and equations.channels <= WIDE
+        and (fits_one_launch(equations) or equations.operator.pattern.lines.usable)
+    )
+
+
+class DeviceExpansion:
+    """Eigenpairs of the weights and coefficients of all columns, on the device.
+
+    The adjoint equations have the same.
+
+    Args:
+        equations (Equations): The equations.
+        tol (float): Residual that the truncation may leave.
+        basis (Tensor): Eigenvectors of similar weights to start from; overwritten.
+    """
+
+    def __init__(self, equations: Equations, tol: float, basis: Tensor) -> None:
+        self.equations, self.tol, self.basis = equations, tol, basis
+
+    @cached_property
+    def eigenpairs(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues ``(equations, padded)`` and vectors ``(equations, channels, padded)``."""
+        return self.equations.weights.device_eigenpairs(self.basis)
+
+    @cached_property
+    def table(self) -> launches.Table:
+        """Coefficients and degrees of all columns."""
+        equations, operator = self.equations, self.equations.operator
+        scales, gamma, bound = equations.scales, equations.gamma, operator.norm_bound
+        return launches.table(
+            self.eigenpairs[0],
+            constant(scales, torch.int32, operator.device),
+            sufficient_terms(scales, gamma, bound, self.tol, operator.symmetric),
+            chebyshev=operator.symmetric,
+            gamma=gamma,
+            bound=bound,
+            tol=self.tol,
+        )
+
+    @cached_property
+    def by_degree(self) -> tuple[Tensor, Tensor, Tensor, list[int]]:
+        """Coefficients by falling degree, that order, its inverse, and columns per term.
+
+        Reads the degrees from the device.
+        """
+        table = self.table
+        width, equations = table.columns.numel(), table.needed.numel()
+        ranked = torch.arange(width).view(-1, equations).T.flatten()  # equation by equation
+        degrees = table.columns.cpu()[ranked]
+        place = torch.argsort(degrees, descending=True, stable=True)
+        widths: list[int] = torch.bincount(degrees).flip(0).cumsum(0).flip(0).tolist()
+        sent = torch.stack([place, torch.argsort(place), ranked[place]]).to(table.columns.device)
+        return table.coefficient.index_select(1, sent[2]), sent[0], sent[1], widths
+
+
+class DeviceSweep(DevicePlan):
+    """Expansion in the operator: in one launch, or term by term on large graphs.
+
+    Args:
+        equations (Equations): The equations.
+        options (Options): How to solve them.
+        fallback (Callable): See :class:`DevicePlan`.
+        previous (Plan, optional): The plan of the previous pass. Its eigenvectors are the initial
+            vectors of the eigenvalue kernel.
+        expansion (DeviceExpansion, optional): That of the adjoint equations.
+    """
+
+    def __init__(
+        self,
+        equations: Equations,
+        options: Options,
+        fallback: Callable[[], Plan],
+        previous: Plan | None = None,
+        expansion: DeviceExpansion | None = None,
+    ) -> None:
+        super().__init__(equations, options, fallback)
+        self.solver = "chebyshev" if equations.operator.symmetric else "series"
+        if expansion is None:
+            before = previous.expansion.basis if isinstance(previous, DeviceSweep) else None
+            basis = launches.basis_for(equations.weights.tensor, before)
+            expansion = DeviceExpansion(equations, SHARE * options.tol, basis)
+        self.expansion: DeviceExpansion = expansion
+
+    @cached_property
+    def synchronises(self) -> bool:
+        """Whether degrees or eigenpairs are read by the host."""
+        widest = launches.widest(self.equations.weights.tensor.device)
+        return not (fits_one_launch(self.equations) and self.equations.channels <= widest)
+
+    def adjoint(self) -> DeviceSweep:
+        """Returns the plan for the adjoint equations; itself if the operator is symmetric."""
+        adjoint = self.equations.adjoint()
+        if adjoint.operator is self.equations.operator:
+            return self
+        fallback = partial(_adjoint_of, self)
+        return DeviceSweep(adjoint, self.options, fallback, expansion=self.expansion)
+
+    def _launch(self, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        eigenvalues, vectors = self.expansion.eigenpairs
+        if self.synchronises and self.equations.operator.pattern.lines.usable:
+            z = self._by_terms(bias, vectors)
+        else:
+            z = self._in_one_launch(bias, vectors)
+        return z, eigenvalues, self.expansion.table.needed
+
+    def _in_one_launch(self, bias: Tensor, vectors: Tensor) -> Tensor:
+        """Sorts columns by the rank of their eigenvalues, so that slow ones share a group."""
+        operator, table = self.equations.operator, self.expansion.table
+        count, h, wide = vectors.shape
+        nodes = bias.size(1)
+        if len(bias) == 1:
+            columns = bias[0] @ vectors.permute(1, 2, 0).reshape(h, wide * count)
+        else:
+            columns = torch.bmm(bias, vectors).permute(1, 2, 0).reshape(nodes, wide * count)
+        total = launches.sweep(
+            operator.pattern.rows,
+            operator.pattern.col,
+            operator.values.detach(),
+            columns,
+            table.coefficient,
+            table.degree,
+            chebyshev=operator.symmetric,
+            bound=self._bound,
+        )
+        return torch.bmm(total.view(nodes, wide, count).permute(2, 0, 1), vectors.mT)
+
+    def _by_terms(self, bias: Tensor, vectors: Tensor) -> Tensor:
+        """Sorts columns by degree, and moves the last ones together after the first terms.
+
+        On large graphs a launch costs nothing, and the memory traffic is what matters.
+        """
+        operator = self.equations.operator
+        coefficient, place, back, widths = self.expansion.by_degree
+        count, h, wide = vectors.shape
+        nodes = bias.size(1)
+        if len(bias) == 1:
+            basis = vectors.permute(1, 0, 2).reshape(h, -1)
+            columns = bias[0] @ basis.index_select(1, place)
+        else:
+            side_by_side = bias.new_empty(nodes, count, wide)
+            for i in range(count):
+                torch.mm(bias[i], vectors[i], out=side_by_side[:, i])
+            columns = side_by_side.view(nodes, -1).index_select(1, place)
+            del side_by_side  # as large as the states
+        total = coefficient[0] * columns
+        add_terms(
+            operator.pattern.lines,
+            operator.values.detach(),
+            columns,
+            torch.empty_like(columns),
+            total,
+            widths,
+            coefficient.__getitem__,
+            partial(recurrence, chebyshev=operator.symmetric, bound=self._bound),
+        )
+        del columns
+        ordered = total.index_select(1, back).view(nodes, count, wide)
+        return torch.bmm(ordered.permute(1, 0, 2), vectors.mT)
+
+    @property
+    def _bound(self) -> float:
+        """The number that the operator is divided by in Chebyshev polynomials."""
+        operator = self.equations.operator
+        return operator.norm_bound if operator.symmetric and operator.norm_bound else 1.0
+
+
+def _adjoint_of(plan: DevicePlan) -> Plan:
+    return plan.fallback.adjoint()

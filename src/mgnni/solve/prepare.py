@@ -1,0 +1,144 @@
+"""The choice of a method. Nothing else in the library chooses one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from mgnni.errors import ArgumentError, check_choice
+from mgnni.solve import device_rows, device_sweep
+from mgnni.solve.closed_form import Dense, Spectral, dense_size
+from mgnni.solve.core import on_core
+from mgnni.solve.device import DevicePlan
+from mgnni.solve.equation import Equations
+from mgnni.solve.fixed_point import Anderson
+from mgnni.solve.iterative import GMRES, ConjugateGradients, Picard
+from mgnni.solve.method import Method
+from mgnni.solve.plan import Plan
+from mgnni.solve.refine import RefinedPlan
+from mgnni.solve.result import Options
+from mgnni.solve.rows import Wide
+from mgnni.solve.sweep import Chebyshev, Series
+from mgnni.solve.weights import WIDE, check_finite_weight
+
+FEW_STEPS = 0.55  # contraction up to which Picard iteration is fast: 1e-6 in 24 steps
+MANY_STEPS = 2000  # iterations past which a dense factorisation is considered
+SMALL = 2**20  # numbers in the dense systems of one equation, likewise
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        Picard,
+        Anderson,
+        ConjugateGradients,
+        GMRES,
+        Series,
+        Chebyshev,
+        Spectral,
+        Wide,
+        Dense,
+    )
+}
+SOLVERS = (*METHODS, "auto")
+
+
+def prepare(equations: Equations, options: Options, previous: Plan | None = None) -> Plan:
+    """Chooses a method for equations, and returns the plan to solve them by it.
+
+    Args:
+        equations (Equations): The equations.
+        options (Options): How to solve them.
+        previous (Plan, optional): The plan of the previous pass of the same layer. It is returned
+            if it is a plan for the same equations. If not, device memory that does not depend on
+            the weights is taken over.
+    """
+    plan: DevicePlan | None = None
+    fallback = partial(_fallback, equations, options)
+    if device_rows.fits(equations, options):
+        plan = device_rows.DeviceRows(equations, options, fallback)
+    elif device_sweep.fits(equations, options):
+        plan = device_sweep.DeviceSweep(equations, options, fallback, previous)
+    if plan is not None and not plan.synchronises:
+        return plan
+    weight = equations.weights.tensor
+    if not bool(weight.sum().isfinite()):  # a cheap test first, which may overflow
+        check_finite_weight(weight)
+    if previous is not None and _is_for(previous, equations, options):
+        return previous
+    return _refined(equations, options) if plan is None else plan
+
+
+def _fallback(equations: Equations, options: Options) -> RefinedPlan:
+    """The plan for what a device plan misses; its eigenpairs come from LAPACK."""
+    weights = replace(equations.weights, exact=True)
+    return _refined(replace(equations, weights=weights), options)
+
+
+def _refined(equations: Equations, options: Options) -> RefinedPlan:
+    equations.require_contraction()
+    method = METHODS[choose(equations, options)](equations)
+    return RefinedPlan(equations, options, on_core(method, equations))
+
+
+def _is_for(plan: Plan, equations: Equations, options: Options) -> bool:
+    """Whether a plan is for the same equations; compares the weights number by number."""
+    other = plan.equations
+    mine, weights = equations.weights, other.weights
+    return (
+        other.operator is equations.operator
+        and (other.scales, other.gamma) == (equations.scales, equations.gamma)
+        and plan.options == options
+        and weights.gram == mine.gram
+        and weights.tensor.shape == mine.tensor.shape
+        and weights.tensor.dtype == mine.tensor.dtype
+        and torch.equal(weights.tensor, mine.tensor)
+    )
+
+
+def choose(equations: Equations, options: Options) -> str:
+    """Returns the name of the method, after checking that it admits the equations.
+
+    ``"auto"`` decides by what is proven and by size. Symmetric weights that are not very wide are
+    decoupled: small graphs with known eigenpairs have a closed form, other symmetric operators
+    use the Chebyshev expansion, and all others the Neumann series. Wider symmetric weights are
+    solved row by row if the graphs have no more nodes than channels, and by conjugate gradients
+    otherwise. What remains is iterated: by Picard iteration where that takes few steps, else by
+    GMRES. Tiny graphs that would need thousands of iterations are factorised densely.
+    """
+    name = check_choice("solver", options.solver, SOLVERS)
+    symmetric, weights = equations.operator.symmetric, equations.weights
+    if name == "auto":
+        if weights.symmetric and equations.channels <= WIDE:
+            name = "chebyshev" if symmetric else "series"
+            if symmetric and equations.operator.prefers_spectrum:
+                name = "spectral"
+        elif weights.symmetric and symmetric:
+            small = equations.operator.largest_graph <= equations.channels
+            name = "wide" if small else "cg"
+        else:
+            name = "picard" if max(equations.contractions) <= FEW_STEPS else "gmres"
+        return "dense" if name != "spectral" and _prefers_dense(equations, options.tol) else name
+    method = METHODS[name]
+    for needed, given, what in (
+        (method.needs_symmetric_operator, symmetric, "operator"),
+        (method.needs_symmetric_weight, weights.symmetric, "weight"),
+    ):
+        if needed and not given:
+            raise ArgumentError(
+                f"'solver' must not be {name!r} here, because it needs a symmetric {what} (got "
+                "one that differs from its transpose); use solver='auto' or 'gmres'"
+            )
+    return name
+
+
+def _prefers_dense(equations: Equations, tol: float) -> bool:
+    """Whether a system is tiny and its contraction so close to one that iterations are slow."""
+    worst = max(equations.contractions, default=0.0)
+    if worst <= 0 or dense_size(equations) > SMALL:
+        return False
+    if equations.operator.symmetric:  # the rate of Chebyshev and conjugate gradients
+        worst = worst / (1 + math.sqrt(1 - worst**2))
+    return max(equations.scales) * math.log(tol) / math.log(worst) > MANY_STEPS

@@ -1,0 +1,185 @@
+"""Propose, measure, correct: how a plan solves equations by one of the methods."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure, spread
+from mgnni.solve.equation import Equations, one_if_shared
+from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Plan, full_precision
+from mgnni.solve.result import Options, Records, Solution
+
+ROUNDS = 8  # largest number of corrections; each must halve the residual
+GAIN = 0.05  # what a correction should leave of the residual
+NEAR = 0.1  # relative residual up to which initial states are worth measuring
+SHARE = 0.7  # of the tolerance that a proposal aims at; rounding needs the rest
+
+
+class Refined(NamedTuple):
+    """Corrected states with their measurement."""
+
+    z: Tensor
+    found: Measurement
+    iterations: Tensor  # shape: (equations, graphs)
+    exhausted: bool  # whether the iteration budget ran out
+
+
+class RefinedPlan(Plan):
+    """Solves by a method, and corrects until the measured residual meets the tolerance.
+
+    Args:
+        equations (Equations): The equations; every one must contract.
+        options (Options): How to solve them.
+        method (Method): The method, prepared for these equations.
+    """
+
+    synchronises = True
+
+    def __init__(self, equations: Equations, options: Options, method: Method) -> None:
+        super().__init__(equations, options)
+        self.method = method
+
+    def adjoint(self) -> RefinedPlan:
+        """Returns the plan for the adjoint equations; itself if all is symmetric."""
+        adjoint = self.equations.adjoint()
+        same = adjoint.operator is self.equations.operator
+        if same and adjoint.weights is self.equations.weights:
+            return self
+        return RefinedPlan(adjoint, self.options, self.method.prepared_for(adjoint))
+
+    @torch.no_grad()
+    def solve(self, bias: Tensor, start: Tensor | None = None, deferred: bool = False) -> Solution:
+        """Solves the equations; see :meth:`Plan.solve`."""
+        if bias.numel() == 0:
+            return self._empty(bias)
+        with full_precision(bias.device):
+            units = self._units(bias)
+            if units is None:
+                refined = self._refine(bias, start)
+                return self._solution(refined, refined.found.hop.to(bias.dtype))
+            return self._solve_in_units(bias, units)
+
+    def _solve_in_units(self, bias: Tensor, units: Tensor) -> Solution:
+        """Solves for the bias divided by the units, and multiplies the solution by them."""
+        factor = spread(self.equations.operator, units.to(bias.device))
+        scaled = (bias.double() / factor).to(bias.dtype)
+        refined = self._refine(scaled)
+        # Numbers at the ends of the range lose digits or overflow, so measure the result.
+        z = (refined.z.double() * factor).to(bias.dtype)
+        found = measure(self.equations.double(), scaled.double(), z.double() / factor)
+        hop = (found.hop * factor).to(bias.dtype)
+        return self._solution(refined._replace(z=z, found=found.scaled(units)), hop)
+
+    def _units(self, bias: Tensor) -> Tensor | None:
+        """Powers of two to divide the bias by, per graph; None if it is of ordinary size.
+
+        Gradients of a model that fits perfectly are tiny, and squares of float32 numbers below
+        1e-19 vanish. The equations are linear, so any unit will do.
+        """
+        operator, one = self.equations.operator, one_if_shared(bias)
+        low, high = (1e-8, 1e8) if bias.dtype is torch.float32 else (1e-80, 1e80)
+        # Norms are faster than the largest entry, and suffice unless they are tiny.
+        norm = frobenius(operator, one)
+        if bool(((norm > low * one[0].numel() ** 0.5) & (norm < high)).all()):
+            return None
+        size = graph_magnitude(operator, one).double().cpu()
+        if bool(((size == 0) | ((size > low) & (size < high))).all()):
+            return None
+        usable = (size > 0) & size.isfinite()
+        units = torch.where(usable, 2.0 ** size.log2().floor(), 1.0)
+        return units.expand(len(bias), -1)
+
+    def _propose(self, bias: Tensor, tol: float, budget: int, start: Tensor | None) -> Proposal:
+        """Solves from zero, or for the correction of initial states if these are close."""
+        # The solution of a graph must not depend on the other graphs of its batch.
+        if start is None or self.equations.operator.batch is not None:
+            return self.method.propose(bias, tol, budget)
+        found = measure(self.equations, bias, start)
+        gap = float(found.relative.max())
+        if not gap < NEAR:  # also if it is nan
+            return self.method.propose(bias, tol, budget)
+        if gap <= tol:
+            return Proposal(start, torch.zeros(len(bias), 1, dtype=torch.long), False)
+        # Relative to a correction, which may exceed its right-hand side by 1 / (1 - L).
+        target = tol / gap * (1 - max(self.equations.contractions))
+        change = self.method.propose(found.residual, target, budget)
+        return Proposal(start + change.z, change.iterations, change.exhausted)
+
+    def _refine(self, bias: Tensor, start: Tensor | None = None) -> Refined:
+        """Solves, then solves for the residual, until the measured residual meets the tolerance.
+
+        A float32 solve that misses it is corrected with residuals computed in float64, which
+        brings it down to the rounding of the returned states themselves.
+        """
+        equations, tol = self.equations, self.options.tol
+        budget = self.options.max_iter or sufficient_iterations(equations, tol)
+        proposal = self._propose(bias, SHARE * tol, budget, start)
+        z, iterations, exhausted = proposal[:3]
+        found = measure(equations, bias, z, *proposal[3:])
+        # Whether and how far a graph is corrected depends on that graph alone.
+        open_ = ~(found.relative <= tol) & found.residual_norm.isfinite()  # (equations, graphs)
+        if exhausted or not bool(open_.any()):
+            return Refined(z, found, iterations, exhausted)
+        exact = equations
+        if bias.dtype is not torch.float64:
+            exact = equations.double()
+            found = measure(exact, bias.double(), z.double())
+            open_ &= ~(found.relative <= tol)
+        # A correction may exceed its right-hand side by 1 / (1 - L), and so may its error.
+        target = GAIN * (1 - max(equations.contractions))
+        for _ in range(ROUNDS):
+            if exhausted or not bool(open_.any()):
+                break
+            chosen = spread(equations.operator, open_.to(z.device))
+            right = (found.residual * chosen).to(z.dtype)
+            left = max(budget - int(iterations.max()), 1)
+            dz, steps, exhausted = self.method.propose(right, target, left)[:3]
+            better = measure(exact, bias.to(exact.weights.tensor.dtype), (z + dz).double())
+            improved = open_ & (better.relative < found.relative)
+            open_ = improved & (better.relative > tol) & (better.relative <= 0.5 * found.relative)
+            z = torch.where(spread(equations.operator, improved.to(z.device)), z + dz, z)
+            found = found.replaced(better, improved, equations.operator)
+            iterations = iterations + steps * improved
+        return Refined(z, found, iterations, exhausted)
+
+    def _solution(self, refined: Refined, hop: Tensor) -> Solution:
+        equations, found, z = self.equations, refined.found, refined.z
+        contraction = torch.tensor(equations.contractions, dtype=torch.float64).unsqueeze(1)
+        numbers = [found.residual_norm, found.reference, found.error_bound]
+        numbers += [contraction.expand_as(numbers[0]), refined.iterations.double()]
+        records = Records(
+            torch.stack([one.expand_as(numbers[0]) for one in numbers]),
+            equations.scales,
+            equations.operator.norm.kind,
+            self.options.tol,
+            self.method.name,
+            subnormal_floor(z),
+            (refined.exhausted,) * len(equations),
+        )
+        return Solution(z, hop, records)
+
+    def _empty(self, bias: Tensor) -> Solution:
+        """Without nodes or channels, the empty state solves the equations."""
+        zero = torch.zeros(len(bias), max(self.equations.operator.num_graphs, 1)).double()
+        z = torch.zeros_like(bias)
+        return self._solution(Refined(z, Measurement(z, z, zero, zero, zero), zero, False), z)
+
+
+def subnormal_floor(z: Tensor) -> float:
+    """Residuals up to this size consist of subnormal numbers only."""
+    info = torch.finfo(z.dtype)
+    return 4 * info.smallest_normal * info.eps * math.sqrt(z[0].numel())
+
+
+def sufficient_iterations(equations: Equations, tol: float) -> int:
+    """Returns twice the number of iterations that the contraction proves to suffice."""
+    worst = max(equations.contractions, default=0.0)
+    if worst == 0:
+        return 10
+    digits = math.log(tol * (1 - worst) * 1e-3 / max(equations.operator.num_nodes, 1))
+    return 10 + math.ceil(2 * digits / math.log(worst))

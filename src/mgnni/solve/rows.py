@@ -1,0 +1,112 @@
+r"""Wide weights on small graphs: an expansion in the weight, row by row.
+
+With :math:`P = V \operatorname{diag}(s) V^{\top}`, computed once per graph, the rows of
+:math:`V^{\top} Z` are independent: :math:`z\,(I - \mu W) = c` with :math:`\mu = \gamma s^m`, one
+number per row. Few eigenvalues of :math:`W` are large. The solution on their eigenvectors is known,
+and on the rest, where :math:`W` is tiny, a Chebyshev expansion needs one or two products.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mgnni.solve.equation import one_if_shared
+from mgnni.solve.expansion import interval_expansion
+from mgnni.solve.method import Method, Proposal
+from mgnni.solve.products import product
+
+
+class Wide(Method):
+    """Solves every row in the eigenbasis of the operator, with the outliers of W separated."""
+
+    name = "wide"
+    needs_symmetric_operator = needs_symmetric_weight = True
+
+    def propose(self, bias: Tensor, tol: float, max_iter: int) -> Proposal:
+        """Expands as far as the remaining eigenvalues of the weight need."""
+        equations = self.equations
+        spectrum = equations.operator.spectrum
+        blocks = spectrum.blocks
+        s = torch.cat([block.eigenvalues.flatten() for block in blocks])
+        order = s.abs().argsort(descending=True)  # rows that need more products come first
+        back = torch.argsort(order)
+        s = s[order]
+        s_cpu = s.cpu()
+        z = torch.empty(bias.shape, dtype=bias.dtype, device=bias.device)
+        shared = len(one_if_shared(bias)) == 1
+        rows = z.new_empty(0)
+        degrees, truncated = [], False
+        for index in range(len(equations)):
+            if index == 0 or not shared:
+                parts = [block.eigenvectors.mT @ bias[index][block.nodes] for block in blocks]
+                rows = torch.cat([part.flatten(0, 1) for part in parts])[order]
+            change, degree = self._solve_rows(index, rows, s, s_cpu, tol, max_iter)
+            truncated |= degree > max_iter
+            degrees.append(min(degree, max_iter))
+            pieces = torch.split(change[back], [block.nodes.numel() for block in blocks])
+            states = [
+                (block.eigenvectors @ piece.view(*block.nodes.shape, -1)).flatten(0, 1)
+                for block, piece in zip(blocks, pieces, strict=True)
+            ]
+            torch.add(bias[index], torch.cat(states)[spectrum.place], out=z[index])
+        steps = torch.tensor(degrees).unsqueeze(1).expand(-1, equations.operator.num_graphs)
+        return Proposal(z, steps, truncated)
+
+    def _solve_rows(
+        self, index: int, c: Tensor, s: Tensor, s_cpu: Tensor, tol: float, max_iter: int
+    ) -> tuple[Tensor, int]:
+        r"""Solves :math:`z - \mu z W = c` for every row; returns :math:`z - c` and the degree.
+
+        The change relative to the bias is smaller than the states, and so is its rounding.
+
+        With :math:`z = a X + y`, :math:`y X^{\top} = 0`, and :math:`X, \theta, E` of the outliers,
+
+        .. math::
+            a (1 - \mu\theta) = c X^{\top} + \mu\, y E^{\top}, \qquad
+            y - \mu\,(y W - y E^{\top} X + a E) = c - c X^{\top} X.
+
+        Inserting :math:`a` into the second equation leaves :math:`y`, under an operator whose
+        eigenvalues lie close to the interval of the remaining eigenvalues of :math:`W`.
+        """
+        equations = self.equations
+        weight, found = equations.weights.tensor[index], equations.weights.outliers
+        x, e = found.vectors[index], found.rest[index]
+        mu, mu_cpu = (equations.gamma * one ** equations.scales[index] for one in (s, s_cpu))
+        mu = mu.unsqueeze(1)
+        below = (1 / (1 - mu * found.values[index])).to(c)
+        inner = c @ x.T
+        ratio = mu.to(c) * below  # shape: (rows, kept)
+        both = torch.cat([x, e])
+        coupled = ratio * inner
+        d = torch.addmm(c, torch.cat([-inner, coupled], 1), both)
+
+        low, high = self._interval(index)
+        table, degree = interval_expansion(mu_cpu, low, high, tol, max_iter)
+        table[0] -= 1  # the expansion of y - d
+        table = table.to(c)
+        middle, half = (low + high) / 2, (high - low) / 2
+        y = table[0].unsqueeze(1) * d
+        term, before = d, d
+        for k in range(1, table.size(0)):
+            count = int((degree >= k).sum())
+            term, before = term[:count], before[:count]
+            leak = term @ e.T
+            leaks = torch.cat([-leak, ratio[:count] * leak], 1)
+            new = torch.addmm(product(term, weight), leaks, both)
+            new = new.sub_(term, alpha=middle).div_(half)
+            if k > 1:  # T_k(x) = 2 x T_{k-1}(x) - T_{k-2}(x)
+                new = new.mul_(2).sub_(before)
+            term, before = new, term
+            y[:count].addcmul_(term, table[k, :count].unsqueeze(1))
+        leak = (y + d) @ e.T
+        inner = (mu * found.values[index]).to(c) * below * inner + ratio * leak  # a - c X^T
+        return torch.addmm(y, torch.cat([inner, coupled], 1), both), int(degree[0])
+
+    def _interval(self, index: int) -> tuple[float, float]:
+        """The interval of the remaining eigenvalues, which no margin widens past the norm of W."""
+        equations = self.equations
+        low, high = equations.weights.outliers.interval[index]
+        step = equations.gamma * equations.step_bounds[index]
+        limit = equations.contractions[index] / step if step else float("inf")
+        return max(low, -limit), min(high, limit)
