@@ -90,6 +90,13 @@ def test_a_config_that_is_no_object_is_an_error_without_the_configuration(tmp_pa
     assert "scales" not in str(caught.value)
 
 
+def test_the_wording_of_notes_does_not_make_another_training(tmp_path):
+    opened(tmp_path, header={**HEADER, "data": {"nodes": 3, "notes": ["no labels: 2 nodes"]}})
+    assert not opened(tmp_path, True, {**HEADER, "data": {"nodes": 3, "notes": []}})
+    with pytest.raises(DataError, match=r"data\.nodes = 3 \(asked for: 4\)"):
+        opened(tmp_path, True, {**HEADER, "data": {"nodes": 4, "notes": []}})
+
+
 def test_a_long_difference_is_shortened(tmp_path):
     opened(tmp_path, header={**HEADER, "runs": [{"seed": seed} for seed in range(1000)]})
     with pytest.raises(DataError, match="holds another training, with runs = ") as caught:
