@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import pickle
 
 import pytest
 from hypothesis import given
@@ -145,3 +146,8 @@ def test_any_json_is_a_configuration_or_an_error_of_ours(data):
     except ArgumentError:
         return
     assert Config.from_dict(found.to_dict()) == found
+
+
+def test_a_configuration_can_be_pickled():
+    assert pickle.loads(pickle.dumps(CHANGED)) == CHANGED
+    assert repr(CHANGED.model).startswith("ModelConfig(hidden_channels=None, scales=(1, 4, 8)")
