@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mgnni.models.catalog import MODELS
-from mgnni.train.config import changed
+from mgnni.train.config import Config, changed
 from mgnni.train.presets import preset_for
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +46,6 @@ def test_a_stored_report_is_of_the_settings_as_they_are(path):
     if change:
         assert change == "-undirected"
         settings = changed(settings, {"undirected": True})
-    assert report["config"] == json.loads(json.dumps(settings.to_dict()))
+    assert Config.from_dict(report["config"]) == settings
     assert report["protocol"]["honest"]
     assert len(report["runs"]) == report["data"]["splits"]

@@ -110,7 +110,8 @@ def test_the_help_of_train_is_complete(
     for name, choices in CHOICES.items():
         option = re.escape(f"--{name.replace('_', '-')} NAME")
         listed = re.escape(", ".join(choices)).replace("-", "-[ ]?")  # may be wrapped at a hyphen
-        assert re.search(rf"{option} [^-]*One of {listed.replace(chr(92) + '-', '-')}", text), name
+        listed = listed.replace(chr(92) + "-", "-")
+        assert re.search(rf"{option} (?:(?!--).)*One of {listed}", text), name
     assert "--patience INT|none" in text
     assert "(default: runs/DATA)" in text
     assert "(default: column source, src, from or u)" in text

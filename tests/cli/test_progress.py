@@ -11,8 +11,7 @@ from rich.console import Console
 from mgnni.cli import progress
 from mgnni.cli.progress import Clock, follow_training
 from mgnni.cli.terminal import span
-from mgnni.train.streams import Run
-from mgnni.train.training import Epoch
+from mgnni.train.runs import Epoch, Run
 
 
 def epoch(

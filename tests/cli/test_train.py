@@ -278,7 +278,7 @@ def test_an_interrupted_training_goes_on(
 def test_resuming_nothing_is_said(call: Call, place: Path) -> None:
     ended = call("train", "mine", *QUICK, "--resume")
     assert ended.status == 0
-    assert "nothing to resume in runs/mine" in ended.err
+    assert "runs/mine: no checkpoint to resume from" in ended.err
 
 
 def test_a_late_failure_keeps_what_was_done(

@@ -15,8 +15,10 @@ from mgnni.data.split import Split
 from mgnni.data.task import Task
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric
-from mgnni.train.streams import Run
-from mgnni.train.training import Epoch, Finished, Plan, Training
+from mgnni.train.experiment import Experiment
+from mgnni.train.runs import Epoch, Run, RunResult
+from mgnni.train.source import Source
+from mgnni.train.training import Training
 from problems import generator
 
 NODES, CLASSES = 40, 3
@@ -116,7 +118,7 @@ def runs(splits: int = 1, seeds: int = 1) -> tuple[Run, ...]:
 
 
 def ignore(_: Epoch) -> None:
-    """Not to hear of an epoch."""
+    """Do nothing after an epoch."""
 
 
 def training(
@@ -128,8 +130,9 @@ def training(
     device: str = "cpu",
 ) -> Training:
     """A training that has not begun."""
-    plan = Plan(task, chosen, tuple(which), rule, together)
-    return Training(plan, make_fabric(device, chosen.precision))
+    source = Source(task, None, "here")
+    experiment = Experiment(source, chosen, tuple(which), rule, together, device)
+    return Training(experiment, make_fabric(device, chosen.precision))
 
 
 def trained(*args: Any, **options: Any) -> Training:
@@ -139,13 +142,13 @@ def trained(*args: Any, **options: Any) -> Training:
     return made
 
 
-def by_run(made: Training) -> dict[Run, Finished]:
+def by_run(made: Training) -> dict[Run, RunResult]:
     return {one.run: one for one in made.finished}
 
 
 def losses(made: Training) -> dict[Run, list[tuple[float, ...]]]:
     """Loss, validation loss and metric of every epoch of every run, from the log."""
-    found: dict[Run, list[tuple[float, ...]]] = {run: [] for run in made.plan.runs}
+    found: dict[Run, list[tuple[float, ...]]] = {run: [] for run in made.experiment.runs}
     for row in made.log:
         names = [Run(*pair) for pair in zip(row["split"], row["seed"], strict=True)]
         columns = [row[key] for key in ("loss", "val_loss", "val_metric") if row[key]]
@@ -163,7 +166,7 @@ def stored(state: dict[str, Any]) -> dict[str, Any]:
     return loaded
 
 
-def ending(one: Finished) -> tuple[Any, ...]:
+def ending(one: RunResult) -> tuple[Any, ...]:
     """How a run ended, in numbers."""
     return one.epochs, one.selected_epoch, one.val, one.test
 

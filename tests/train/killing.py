@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 
+from mgnni.train import fit
 from mgnni.train.device import make_fabric
-from mgnni.train.fit import Job
+from mgnni.train.experiment import Experiment
 from mgnni.train.folder import Folder
 from mgnni.train.source import Source
-from mgnni.train.training import Plan
-from train.cases import config, ignore, node_task, runs
+from train.cases import config, node_task, runs
 
 
 def train(folder: Path, always_save: bool) -> None:
@@ -34,8 +34,9 @@ def train(folder: Path, always_save: bool) -> None:
     torch.set_num_threads(1)
     task = node_task(2)
     chosen = config(epochs=60, patience=25, batch_norm=True, lr=0.05)
-    plan = Plan(task, chosen, runs(2, 2), together=False)
-    Job(Source(task, None, "here"), plan, "cpu").run(folder, True, ignore)
+    source = Source(task, None, "here")
+    experiment = Experiment(source, chosen, runs(2, 2), together=False, device="cpu")
+    fit.train(experiment, folder, resume=True)
 
 
 def child(folder: Path, always_save: bool) -> int:

@@ -4,9 +4,8 @@ import math
 
 import pytest
 import torch
-from mgnni.solve.planned import Pending
 
-from mgnni.solve.result import SolveLog, SolveStats, Status
+from mgnni.solve.result import Records, SolveLog, SolveStats, Status
 from mgnni.train.certificates import Certificate, Certificates
 from problems import generator
 
@@ -37,7 +36,7 @@ def test_a_certificate_keeps_the_worst() -> None:
     assert certificate == Certificate(3, 0, {"cg", "series"}, 50, 0.03, 0.5, 0.1)
 
 
-def pending(seed: int = 0, tol: float = 1e-6, graphs: int = 3, digits: float = 0.0) -> Pending:
+def pending(seed: int = 0, tol: float = 1e-6, graphs: int = 3, floor: float = 0.0) -> Records:
     """Records that are still to be read, all good enough; one graph is empty."""
     g = generator(seed)
     reference = 1 + torch.rand(2, graphs, dtype=torch.float64, generator=g)
@@ -46,20 +45,20 @@ def pending(seed: int = 0, tol: float = 1e-6, graphs: int = 3, digits: float = 0
     steps = torch.tensor([[4.0], [9.0 + seed]], dtype=torch.float64).expand(2, graphs)
     numbers = torch.stack([residual, reference, bound, torch.full_like(bound, 0.8), steps])
     numbers[:3, :, 1:2] = 0
-    return Pending(numbers, (1, 2), "frobenius", tol, f"solver {seed}", digits)
+    return Records(numbers, (1, 2), "frobenius", tol, f"solver {seed}", floor)
 
 
-def taken(one: Pending) -> tuple[Certificate, bool]:
+def taken(one: Records) -> tuple[Certificate, bool]:
     certificate = Certificate()
-    return certificate, certificate.add_pending(one, one.numbers.numpy())
+    return certificate, certificate.add_deferred(one, one.numbers.numpy())
 
 
 def test_records_to_come_count_as_those_that_came():
     ours, wanted = Certificate(), Certificate()
     for seed in (3, 0, 1):
         one = pending(seed)
-        assert ours.add_pending(one, one.numbers.numpy())
-        wanted.add(one.records())
+        assert ours.add_deferred(one, one.numbers.numpy())
+        wanted.add(one.stats)
     assert ours == wanted
     assert (ours.solves, ours.failures, ours.iterations) == (6, 0, 12)
     assert 0 < ours.relative_residual <= 1e-6
@@ -71,7 +70,7 @@ def test_records_that_missed_their_tolerance_are_not_taken_in(bad, place):
     one = pending()
     one.numbers[0, 1, place] = bad
     assert taken(one) == (Certificate(), False)
-    assert not all(stats.converged for stats in one.records())
+    assert not all(stats.converged for stats in one.stats)
 
 
 def test_a_reference_that_is_not_a_number_is_not_taken_in():
@@ -81,21 +80,27 @@ def test_a_reference_that_is_not_a_number_is_not_taken_in():
 
 
 def test_residuals_of_last_digits_pass():
-    one = pending(digits=1e-40)
+    one = pending(floor=1e-40)
     one.numbers[:3, 0, 0] = torch.tensor([1e-40, 1e-41, 1e-39])
     certificate, good = taken(one)
     assert good
-    assert all(stats.converged for stats in one.records())
-    assert certificate.relative_residual == max(s.relative_residual for s in one.records())
+    assert all(stats.converged for stats in one.stats)
+    assert certificate.relative_residual == max(s.relative_residual for s in one.stats)
+
+
+def read(one: Records) -> Records:
+    """Records whose numbers were read."""
+    assert one.stats
+    return one
 
 
 def logs() -> list[SolveLog]:
     """Passes of every kind: read, to be read, mixed, and without gradients."""
     return [
-        SolveLog(pending(1).records(), pending(2).records()),
-        SolveLog(pending(3), pending(4)),
-        SolveLog(pending(5).records(), pending(6, graphs=1)),
-        SolveLog(pending(7), ()),
+        SolveLog((read(pending(1)),), (read(pending(2)),)),
+        SolveLog((pending(3),), (pending(4),)),
+        SolveLog((read(pending(5)),), (pending(6, graphs=1),)),
+        SolveLog((pending(7),), ()),
     ]
 
 
@@ -116,7 +121,7 @@ def test_if_one_pass_failed_nothing_is_taken_in(which):
     assert ours.record_all(logs())
     before = copy.deepcopy(ours)
     broken = logs()
-    broken[which].pending[-1].numbers[0, 0, 0] = 1.0
+    broken[which].deferred[-1].numbers[0, 0, 0] = 1.0
     assert not ours.record_all(broken)
     assert ours == before
 
@@ -125,7 +130,7 @@ def test_failures_that_were_read_before_are_counted():
     one = pending()
     one.numbers[0, 0, 0] = 1.0
     ours = Certificates()
-    assert ours.record_all([SolveLog(one.records(), ())])  # the plain way has told already
+    assert ours.record_all([SolveLog((read(one),), ())])  # the plain way has told already
     assert (ours.forward.solves, ours.forward.failures) == (2, 1)
 
 

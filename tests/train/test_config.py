@@ -1,12 +1,13 @@
 import dataclasses
 import json
+import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mgnni.errors import ArgumentError
-from mgnni.train.config import Config, ModelConfig, changed, from_dict
+from mgnni.train.config import Config, ModelConfig, changed
 
 CHANGED = Config(
     ModelConfig(hidden_channels=None, scales=(1, 4, 8), input_widths=(32, 16), batch_norm=True),
@@ -19,14 +20,14 @@ CHANGED = Config(
 
 @pytest.mark.parametrize("config", [Config(), CHANGED], ids=["defaults", "changed"])
 def test_a_configuration_comes_back_from_json(config):
-    assert from_dict(Config, json.loads(json.dumps(config.to_dict()))) == config
-    assert from_dict(Config, config.to_dict()) == config
+    assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert Config.from_dict(config.to_dict()) == config
 
 
 def test_what_is_left_out_has_its_default():
-    assert from_dict(Config, {}) == Config()
-    assert from_dict(Config, {"model": {"gamma": 0.5}}) == Config(ModelConfig(gamma=0.5))
-    assert from_dict(Config, {"model": ModelConfig(gamma=0.5)}) == Config(ModelConfig(gamma=0.5))
+    assert Config.from_dict({}) == Config()
+    assert Config.from_dict({"model": {"gamma": 0.5}}) == Config(ModelConfig(gamma=0.5))
+    assert Config.from_dict({"model": ModelConfig(gamma=0.5)}) == Config(ModelConfig(gamma=0.5))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_what_is_left_out_has_its_default():
 )
 def test_what_it_does_not_know_is_refused(data, message):
     with pytest.raises(ArgumentError, match=message):
-        from_dict(Config, data)
+        Config.from_dict(data)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_words_are_of_a_list(field, value, near):
 
 
 def test_whole_numbers_are_floats_where_these_are_wanted():
-    found = from_dict(Config, {"lr": 1, "model": {"gamma": 0}})
+    found = Config.from_dict({"lr": 1, "model": {"gamma": 0}})
     assert (found.lr, found.model.gamma) == (1.0, 0.0)
     assert isinstance(found.lr, float)
     assert isinstance(found.model.gamma, float)
@@ -141,7 +142,12 @@ names = st.sampled_from([f.name for f in dataclasses.fields(Config)]) | st.text(
 @given(st.dictionaries(names, json_values, max_size=4))
 def test_any_json_is_a_configuration_or_an_error_of_ours(data):
     try:
-        found = from_dict(Config, data)
+        found = Config.from_dict(data)
     except ArgumentError:
         return
-    assert from_dict(Config, found.to_dict()) == found
+    assert Config.from_dict(found.to_dict()) == found
+
+
+def test_a_configuration_can_be_pickled():
+    assert pickle.loads(pickle.dumps(CHANGED)) == CHANGED
+    assert repr(CHANGED.model).startswith("ModelConfig(hidden_channels=None, scales=(1, 4, 8)")

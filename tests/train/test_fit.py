@@ -7,21 +7,21 @@ import pytest
 import torch
 
 import mgnni.train.fit as module
+import mgnni.train.report as report
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train.config import Config, ModelConfig
-from mgnni.train.fit import Job, fit, runs_of
+from mgnni.train.experiment import Experiment, runs_of
+from mgnni.train.fit import fit, train
 from mgnni.train.fitted import Fitted
+from mgnni.train.runs import Run
 from mgnni.train.source import Source
-from mgnni.train.streams import Run
-from mgnni.train.training import Plan
 from train.cases import (
     SMALL,
     assert_same_bits,
     config,
     differ,
     graph_task,
-    ignore,
     inductive_task,
     node_data,
     node_task,
@@ -206,7 +206,7 @@ def test_a_folder_and_its_return(tmp_path):
     assert files(tmp_path) == {"config.json", "log.jsonl", "model.pt", "report.json"}
     assert json.loads((tmp_path / "report.json").read_text()) == json.loads(json.dumps(one.report))
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 4
-    with pytest.raises(DataError, match="holds a training already"):
+    with pytest.raises(DataError, match="already holds a training"):
         fit(node_task(2), **options)
     again = fit(node_task(2), on_epoch=heard.append, resume=True, **options)
     assert len(heard) == 4  # nothing was trained
@@ -216,20 +216,25 @@ def test_a_folder_and_its_return(tmp_path):
     assert torch.equal(again.predict(), one.predict())
 
 
-def job(task: Task | None = None, origin: str = "here", **options) -> Job:
-    task = task or node_task(2)
-    rule = options.pop("rule", "validation")
-    which = options.pop("which", runs(2))
-    together = options.pop("together", True)
-    plan = Plan(task, config(**{"epochs": 8, **options}), which, rule, together)
-    return Job(Source(task, None, origin), plan, "cpu", checkpoint_every=0.0)
+def experiment(task: Task | None = None, origin: str = "here", **options) -> Experiment:
+    named = {"rule": "validation", "which": runs(2), "together": True}
+    rule, which, together = (options.pop(name, default) for name, default in named.items())
+    return Experiment(
+        Source(task or node_task(2), None, origin),
+        config(**{"epochs": 8, **options}),
+        which,
+        rule,
+        together,
+        device="cpu",
+        checkpoint_every=0.0,
+    )
 
 
 class Interrupted(Exception):
     pass
 
 
-def broken_off(path, made: Job, epoch: int) -> None:
+def broken_off(path, made: Experiment, epoch: int) -> None:
     """Train up to an epoch that never ends."""
 
     def stop(heard):
@@ -237,15 +242,15 @@ def broken_off(path, made: Job, epoch: int) -> None:
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        made.run(path, False, stop)
+        train(made, path, on_epoch=stop)
 
 
 def test_what_was_broken_off_goes_on(tmp_path):
-    whole = job().run(tmp_path / "whole", False, ignore)
-    broken_off(tmp_path / "part", job(), 5)
+    whole = train(experiment(), tmp_path / "whole")
+    broken_off(tmp_path / "part", experiment(), 5)
     assert files(tmp_path / "part") == {"config.json", "log.jsonl", "state.pt"}
     heard = []
-    part = job().run(tmp_path / "part", True, heard.append)
+    part = train(experiment(), tmp_path / "part", True, heard.append)
     assert heard[0].epoch in (2, 3, 4, 5)  # from the last checkpoint, not from the beginning
     for a, b in zip(whole.weights, part.weights, strict=True):
         assert_same_bits(a, b)
@@ -263,53 +268,53 @@ def other_features() -> Task:
 
 
 OTHERS = {
-    "a configuration": (lambda: job(lr=0.5), r"config\.lr = 0\.01 \(asked for: 0\.5\)"),
-    "a model": (lambda: job(gamma=0.5), r"config\.model\.gamma"),
-    "data": (lambda: job(other_features()), r"data\.fingerprint"),
-    "an origin": (lambda: job(origin="there"), r"data\.origin = 'here'"),
-    "a rule": (lambda: job(rule="gin"), "rule = 'validation'"),
-    "a metric": (lambda: job(node_task(2, metric="macro_f1")), "metric = 'accuracy'"),
-    "runs": (lambda: job(which=runs(2, 2)), "runs = "),
-    "one by one": (lambda: job(together=False), "together = True"),
+    "a configuration": (lambda: experiment(lr=0.5), r"config\.lr = 0\.01 \(asked for: 0\.5\)"),
+    "a model": (lambda: experiment(gamma=0.5), r"config\.model\.gamma"),
+    "data": (lambda: experiment(other_features()), r"data\.fingerprint"),
+    "an origin": (lambda: experiment(origin="there"), r"data\.origin = 'here'"),
+    "a rule": (lambda: experiment(rule="gin"), "rule = 'validation'"),
+    "a metric": (lambda: experiment(node_task(2, metric="macro_f1")), "metric = 'accuracy'"),
+    "runs": (lambda: experiment(which=runs(2, 2)), "runs = "),
+    "one by one": (lambda: experiment(together=False), "together = True"),
 }
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_another_training_does_not_go_on_here(name, tmp_path):
     make, what = OTHERS[name]
-    broken_off(tmp_path, job(), 3)
+    broken_off(tmp_path, experiment(), 3)
     before = {file: (tmp_path / file).read_bytes() for file in files(tmp_path)}
     with pytest.raises(DataError, match=f"holds another training, with {what}"):
-        make().run(tmp_path, True, ignore)
+        train(make(), tmp_path, True)
     assert {file: (tmp_path / file).read_bytes() for file in files(tmp_path)} == before
 
 
 def test_other_versions_do_not_go_on_here(tmp_path, monkeypatch):
-    broken_off(tmp_path, job(), 3)
-    newer = {**module.versions(), "torch": "99.0"}
-    monkeypatch.setattr(module, "versions", lambda: newer)
+    broken_off(tmp_path, experiment(), 3)
+    newer = {**report.versions(), "torch": "99.0"}
+    monkeypatch.setattr(report, "versions", lambda: newer)
     with pytest.raises(DataError, match=r"versions\.torch = .*asked for: '99\.0'"):
-        job().run(tmp_path, True, ignore)
+        train(experiment(), tmp_path, True)
 
 
 def test_a_damaged_state_can_be_deleted(tmp_path):
-    broken_off(tmp_path, job(), 3)
+    broken_off(tmp_path, experiment(), 3)
     state = tmp_path / "state.pt"
     state.write_bytes(state.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"state\.pt: .*delete it to train from the beginning"):
-        job().run(tmp_path, True, ignore)
+        train(experiment(), tmp_path, True)
     state.unlink()
-    assert_same_bits(
-        job().run(tmp_path, True, ignore).weights[0], job().run(None, False, ignore).weights[0]
-    )
+    with pytest.warns(UserWarning, match="no checkpoint to resume from"):
+        again = train(experiment(), tmp_path, True)
+    assert_same_bits(again.weights[0], train(experiment()).weights[0])
 
 
 def test_a_folder_in_use_is_left_alone(tmp_path):
     def intrude(epoch):
         with pytest.raises(DataError, match="another process is training here"):
-            job().run(tmp_path, True, ignore)
+            train(experiment(), tmp_path, True)
 
-    job(epochs=2).run(tmp_path, False, intrude)
+    train(experiment(epochs=2), tmp_path, on_epoch=intrude)
     assert "report.json" in files(tmp_path)
 
 
@@ -317,14 +322,25 @@ def test_a_training_that_diverges_leaves_no_report(tmp_path):
     with pytest.raises(MgnniError, match="training diverged"):
         fit(node_task(1), output=tmp_path, lr=1e30, **SHORT)
     assert "report.json" not in files(tmp_path)
-    with pytest.raises(DataError, match="no such file; a training that is complete"):
+    with pytest.raises(DataError, match="no such file; the folder of a complete"):
         Fitted.load(tmp_path)
 
 
-def test_to_resume_what_never_began_is_to_begin(tmp_path):
-    assert (
-        fit(node_task(1), output=tmp_path / "new", resume=True, **SHORT).report["score"]["n"] == 1
-    )
+def test_resuming_without_a_checkpoint_starts_from_the_beginning_and_says_so(tmp_path):
+    new = tmp_path / "new"
+    with pytest.warns(UserWarning, match="no checkpoint to resume from; training starts at epoch"):
+        fitted = fit(node_task(1), output=new, resume=True, **SHORT)
+    assert fitted.report["score"]["n"] == 1
+    notes = []
+    fitted = train(experiment(), tmp_path / "other", True, on_note=notes.append)
+    assert [str(tmp_path / "other") in note for note in notes] == [True]
+    train(experiment(), tmp_path / "other", True, on_note=notes.append)
+    assert len(notes) == 1  # complete: there is nothing to say
+    (tmp_path / "killed").mkdir()  # before its first checkpoint
+    (tmp_path / "killed/config.json").write_bytes((tmp_path / "other/config.json").read_bytes())
+    again = train(experiment(), tmp_path / "killed", True, on_note=notes.append)
+    assert len(notes) == 2
+    assert_same_bits(again.weights[0], fitted.weights[0])
 
 
 def test_seconds_add_up(tmp_path, monkeypatch):
@@ -337,9 +353,13 @@ def test_seconds_add_up(tmp_path, monkeypatch):
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        job().run(tmp_path, False, tick)
+        train(experiment(), tmp_path, on_epoch=tick)
     saved = torch.load(tmp_path / "state.pt", weights_only=True)
     assert saved["seconds"] == 10.0 * saved["epoch"]
     clock[0] = 5000.0  # a day later, on a clock of its own
-    fitted = job().run(tmp_path, True, lambda epoch: clock.__setitem__(0, clock[0] + 10.0))
+
+    def later(epoch):
+        clock[0] += 10.0
+
+    fitted = train(experiment(), tmp_path, True, later)
     assert fitted.report["seconds"] == 80.0

@@ -1,7 +1,12 @@
+import copy
+import math
 import os
 import pickle
+import random
+import re
 import zipfile
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -198,30 +203,42 @@ def written(fitted: Fitted, path, **changes):
     return path
 
 
-NOT_OURS = "is no checkpoint of mgnni, or a damaged one (nothing in it was run); train anew"
+NOT_OURS = "is not a checkpoint of mgnni, or it is damaged (nothing in it was run); train again"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": FORMAT + 1, "versions": {"mgnni": "9.9"}}, "written by mgnni 9.9 in format 2"),
-        ({"format": None, "versions": None}, "written by mgnni unknown in format None"),
-        ({"kind": "other"}, "is no model of mgnni"),
-        ({"kind": None}, "is no model of mgnni"),
+        (
+            {"format": FORMAT + 1, "versions": {"mgnni": "9.9"}},
+            "written by mgnni '9.9' in format 2",
+        ),
+        ({"format": None, "versions": None}, "written by mgnni 'unknown' in format None"),
+        ({"kind": "other"}, "is not a model of mgnni"),
+        ({"kind": None}, "is not a model of mgnni"),
         ({"config": None}, "do not fit together ('config')"),
         ({"config": {"epoch": 1}}, "did you mean 'epochs'"),
         ({"config": 3}, "must be a table of options"),
-        ({"num_features": 6}, "size mismatch"),
-        ({"num_features": "5"}, "'in_channels' must be a positive int"),
-        ({"classes": ["0", "1"]}, "size mismatch"),
+        ({"num_features": 6}, "the schema does not have 6 features"),
+        ({"num_features": 0}, "the schema does not have 0 features"),
+        ({"num_features": "5"}, "'model.num_features' must be of type int (got '5')"),
+        ({"multilabel": 1}, "'model.multilabel' must be of type bool (got 1)"),
+        ({"metric": ["accuracy"]}, "'model.metric' must be of type str"),
+        (
+            {"classes": ["0", "1"]},
+            "weight head.linear.weight must be a float tensor of shape (2, 6)",
+        ),
+        ({"classes": "01"}, "'model.classes' must be a list"),
+        ({"versions": "old", "format": "new"}, "written by mgnni 'unknown' in format 'new'"),
         ({"level": "graf"}, "'level' must be one of"),
-        ({"weights": [{}, {}]}, "Missing key"),
+        ({"weights": [{}, {}]}, "weight equilibrium.factor must be"),
         ({"weights": []}, "do not fit together"),
         ({"weights": 3}, "do not fit together"),
         ({"weights": ["a", "b"]}, "do not fit together"),
         ({"runs": [{"split": 0}]}, "do not fit together"),
         ({"runs": []}, "do not fit together"),
         ({"val": []}, "do not fit together"),
+        ({"val": [{"accuracy": "high"}] * 2}, "'model.val' must be of type float (got 'high')"),
         ({"schema": {"version": 99}}, "version 1 is needed"),
     ],
     ids=str,
@@ -235,10 +252,72 @@ def test_what_does_not_fit_is_refused(nodes, tmp_path, changes, message):
     assert "\n" not in str(caught.value)
 
 
+VALUES = [
+    *(None, True, -1, 0, 3, 2**40, 0.5, math.nan, "", "x", "node\nlevel", b"x", (), (1,), [], [[]]),
+    *(
+        {},
+        {"a": 1},
+        {1: "a"},
+        {"mgnni": []},
+        torch.ones(2),
+        torch.zeros(0),
+        torch.ones(1).to_sparse(),
+    ),
+]
+
+
+def mutated(value: Any, draw: random.Random) -> Any:
+    """The same plain data with one thing in it replaced, removed or added."""
+    if isinstance(value, (dict, list)) and value and draw.random() < 0.85:
+        value = copy.copy(value)
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        key, how = draw.choice(keys), draw.random()
+        if how < 0.8:
+            value[key] = mutated(value[key], draw)
+        elif how < 0.9 or isinstance(value, list):
+            del value[key]
+        else:
+            value[draw.choice(["", "other", 3])] = draw.choice(VALUES)
+        return value
+    return draw.choice(VALUES)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["nodes", "graphs"])
+def test_a_mutated_file_is_an_error_of_one_line_or_a_model(kind, seed, request, tmp_path):
+    fitted = request.getfixturevalue(kind)
+    draw, path, messages = random.Random(seed), tmp_path / "model.pt", []
+    for _ in range(60):
+        torch.save(mutated(fitted.to_dict(), draw), path)
+        try:
+            loaded = Fitted.load(path)
+        except DataError as error:
+            messages.append(str(error))
+            continue
+        assert repr(loaded)
+        assert loaded.explain(fitted.data).probability.size(1) == len(loaded.classes)
+    assert 20 < len(messages) < 60
+    for message in messages:
+        assert str(path) in message
+        assert len(message.splitlines()) == 1
+        assert len(message) < 600
+
+
+def test_a_fitted_model_is_shown_in_one_line(nodes, graphs):
+    assert re.fullmatch(
+        r"Fitted\(mgnni, level='node', features=5, classes=3, runs=2, "
+        r"best validation accuracy=0\.\d{4}\)",
+        repr(nodes),
+    )
+    assert "level='graph'" in str(graphs)
+    without = replace(graphs, val=({},))
+    assert repr(without).endswith("runs=1)")
+
+
 def test_weights_of_every_run_must_fit(nodes, tmp_path):
     second = {**nodes.weights[1], "head.linear.weight": torch.zeros(1, 1)}
     path = written(nodes, tmp_path / "model.pt", weights=[nodes.weights[0], second])
-    with pytest.raises(DataError, match="size mismatch for head"):
+    with pytest.raises(DataError, match=r"weight head\.linear\.weight must be"):
         Fitted.load(path)
 
 
@@ -259,7 +338,7 @@ def test_a_changed_bit_of_a_weight_is_noticed(nodes, tmp_path):
     assert whole.count(value) == 1
     whole[whole.index(value)] ^= 1
     (tmp_path / "model.pt").write_bytes(whole)
-    with pytest.raises(DataError, match="a damaged one"):
+    with pytest.raises(DataError, match="it is damaged"):
         Fitted.load(tmp_path)
 
 
@@ -291,14 +370,16 @@ def test_no_code_of_a_file_is_run(nodes, tmp_path, how):
 
 def test_what_is_no_checkpoint_at_all(tmp_path):
     torch.save([1, 2], tmp_path / "model.pt")
-    with pytest.raises(DataError, match=r"is no checkpoint of mgnni \(got a list\); train anew"):
+    with pytest.raises(
+        DataError, match=r"is not a checkpoint of mgnni \(got a list\); train again"
+    ):
         Fitted.load(tmp_path)
     with zipfile.ZipFile(tmp_path / "model.pt", "w") as archive:
         archive.writestr("hello", "there")
-    with pytest.raises(DataError, match="is no checkpoint of mgnni"):
+    with pytest.raises(DataError, match="is not a checkpoint of mgnni"):
         Fitted.load(tmp_path)
     (tmp_path / "model.pt").unlink()
-    with pytest.raises(DataError, match=r"model\.pt: no such file; a training that is complete"):
+    with pytest.raises(DataError, match=r"model\.pt: no such file; the folder of a complete"):
         Fitted.load(tmp_path)
     with pytest.raises(DataError, match="no such file"):
         Fitted.load(tmp_path / "nowhere")

@@ -51,7 +51,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, name, resume):
 
 def test_a_training_is_not_begun_twice(tmp_path):
     opened(tmp_path)
-    with pytest.raises(DataError, match="holds a training already; go on with it by --resume"):
+    with pytest.raises(DataError, match="already holds a training; continue it with --resume"):
         opened(tmp_path)
     assert opened(tmp_path, resume=True) is None
 
@@ -80,6 +80,28 @@ def test_a_config_that_cannot_be_read(tmp_path):
     (tmp_path / "config.json").write_bytes(b"{\xff")
     with pytest.raises(DataError, match=r"config\.json: cannot be read as JSON"):
         opened(tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("content", [[1, 2], "text", 3, None])
+def test_a_config_that_is_no_object_is_an_error_without_the_configuration(tmp_path, content):
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"config\.json: must hold a JSON object") as caught:
+        opened(tmp_path, resume=True)
+    assert "scales" not in str(caught.value)
+
+
+def test_the_wording_of_notes_does_not_make_another_training(tmp_path):
+    opened(tmp_path, header={**HEADER, "data": {"nodes": 3, "notes": ["no labels: 2 nodes"]}})
+    assert not opened(tmp_path, True, {**HEADER, "data": {"nodes": 3, "notes": []}})
+    with pytest.raises(DataError, match=r"data\.nodes = 3 \(asked for: 4\)"):
+        opened(tmp_path, True, {**HEADER, "data": {"nodes": 4, "notes": []}})
+
+
+def test_a_long_difference_is_shortened(tmp_path):
+    opened(tmp_path, header={**HEADER, "runs": [{"seed": seed} for seed in range(1000)]})
+    with pytest.raises(DataError, match="holds another training, with runs = ") as caught:
+        opened(tmp_path, resume=True)
+    assert len(str(caught.value)) < 2 * len(str(tmp_path)) + 400
 
 
 def test_a_path_that_is_no_folder(tmp_path):
@@ -148,8 +170,8 @@ def test_a_checkpoint_is_a_state_and_a_log(tmp_path):
     other = training(node_task(1), config(epochs=2), runs())
     assert folder.restore(other, state) == 3.5
     assert other.epoch == 1
-    for name, value in made.learner.together.snapshot().items():
-        assert torch.equal(value, other.learner.together.snapshot()[name])
+    for name, value in made.learner.ensemble.snapshot().items():
+        assert torch.equal(value, other.learner.ensemble.snapshot()[name])
 
 
 def test_checkpoints_take_a_twentieth_of_the_time_at_most(tmp_path, monkeypatch):
@@ -188,7 +210,7 @@ def test_a_finished_training(tmp_path):
     assert opened(tmp_path, resume=True) is None
     assert not (tmp_path / "state.pt").exists()
     (tmp_path / "report.json").write_text("{")
-    with pytest.raises(DataError, match=r"report\.json: is damaged; delete it"):
+    with pytest.raises(DataError, match=r"report\.json: cannot be read as JSON; delete it"):
         folder.report()
 
 

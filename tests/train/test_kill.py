@@ -19,7 +19,8 @@ KILLS = 10
 def test_ten_kills_change_nothing(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     # Children are forked, which CUDA does not survive; what is tested here are the files.
-    around = {"PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    around = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         [sys.executable, str(TESTS / "train" / "killing.py"), whole, killed, str(KILLS)],
         env={**os.environ, **around},

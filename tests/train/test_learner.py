@@ -7,11 +7,12 @@ from torch_geometric.data import Data
 
 from mgnni import MGNNI
 from mgnni.errors import ArgumentError, DataError, MgnniError
-from mgnni.train.build import build_model, num_parameters
 from mgnni.train.config import Config, ModelConfig
-from mgnni.train.learner import check_graphs, learner_for, prepared, rate, row_losses
-from mgnni.train.many_graphs import GraphLearner
-from mgnni.train.one_graph import NodeLearner
+from mgnni.train.ensemble import build_model, num_parameters
+from mgnni.train.graph_learner import GraphLearner
+from mgnni.train.learner import check_graphs, lr_factor, prepared, row_losses
+from mgnni.train.node_learner import NodeLearner
+from mgnni.train.training import learner_for
 from train.cases import config, graph_task, inductive_task, node_task, runs, training
 
 
@@ -64,15 +65,15 @@ def test_the_schedule_is_torchs(epochs):
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     for epoch in range(1, epochs + 1):
         now = optimizer.param_groups[0]["lr"]
-        assert chosen.lr * rate(chosen, epoch) == pytest.approx(now)
+        assert chosen.lr * lr_factor(chosen, epoch) == pytest.approx(now)
         optimizer.step()
         schedule.step()
-    assert rate(Config(), 17) == 1.0
+    assert lr_factor(Config(), 17) == 1.0
 
 
 def test_the_gradient_of_each_run_is_shortened_by_itself():
     learner = begun(node_task(2), config(clip=1.0), runs(2))
-    stacks = learner.together.stacks
+    stacks = learner.ensemble.stacks
     for stack in stacks:
         stack.grad = torch.randn(stack.shape)
     for stack in stacks:  # the first run is within the limit, the second is not
@@ -88,10 +89,10 @@ def test_the_gradient_of_each_run_is_shortened_by_itself():
 
 def test_a_gradient_of_zero_stays_so():
     learner = begun(node_task(1), config(), runs())
-    for stack in learner.together.stacks:
+    for stack in learner.ensemble.stacks:
         stack.grad = torch.zeros_like(stack)
     learner._clip(0.1)
-    assert all(bool((stack.grad == 0).all()) for stack in learner.together.stacks)
+    assert all(bool((stack.grad == 0).all()) for stack in learner.ensemble.stacks)
 
 
 def test_the_model_is_what_the_configuration_says():
@@ -169,17 +170,17 @@ def test_what_diverged_is_found(place):
             with pytest.raises(MgnniError, match=rf"loss of split {place}.*epoch 3.*got 0\.25"):
                 learner.check_finite(3, losses)
     with torch.no_grad():
-        learner.together.stacks[-1][place, 0, 0] = 1e25  # its square is infinite
+        learner.ensemble.stacks[-1][place, 0, 0] = 1e25  # its square is infinite
     with pytest.raises(MgnniError, match=f"weights of split {place}"):
         learner.check_finite(3)
 
 
 def test_the_best_weights_are_remembered_run_by_run():
     learner = begun(node_task(2), config(), runs(2))
-    first = learner.together.snapshot()
+    first = learner.ensemble.snapshot()
     learner.keep_best([0, 1])
     with torch.no_grad():
-        for stack in learner.together.stacks:
+        for stack in learner.ensemble.stacks:
             stack.add_(1)
     learner.keep_best([])
     learner.keep_best([1])
@@ -187,6 +188,6 @@ def test_the_best_weights_are_remembered_run_by_run():
         assert torch.equal(learner.best_of(0)[name], value[0])
         assert torch.equal(learner.best_of(1)[name], value[1] + 1)
     learner.use_best()
-    for name, value in learner.together.snapshot().items():
+    for name, value in learner.ensemble.snapshot().items():
         assert torch.equal(value[1], learner.best_of(1)[name])
         assert torch.equal(value[0], first[name][0])

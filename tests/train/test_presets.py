@@ -1,13 +1,27 @@
-"""The presets against what the authors' scripts and the paper say."""
+"""The files of presets, and MGNNI's against the scripts of its authors and its paper."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import resources
+from typing import Any
 
 import pytest
 import torch
 
 from mgnni.data.catalog import ENTRIES
 from mgnni.errors import ArgumentError
-from mgnni.train.build import build_model, num_parameters
-from mgnni.train.config import Config
-from mgnni.train.presets import PRESETS, preset_for
+from mgnni.models.catalog import MODELS
+from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
+from mgnni.train.config import Config, changed, options_class
+from mgnni.train.ensemble import build_model, num_parameters
+from mgnni.train.presets import (
+    KINDS,
+    PRESETS,
+    preset_blocks,
+    preset_file,
+    preset_for,
+    space_for,
+)
 
 WEBKB = ("cornell", "texas", "wisconsin", "cornell-fixed")
 WIKIPEDIA = ("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered")
@@ -174,3 +188,120 @@ def test_other_data_have_a_sensible_configuration():
 def test_an_unknown_preset_is_refused():
     with pytest.raises(ArgumentError, match=r"'preset' must be one of .*did you mean 'authors'"):
         preset_for("cornell", "node", "author")
+
+
+SHARED = preset_file("shared")
+OTHER = ("other nodes", "other graphs")
+NAMES = {*ENTRIES, *SHARED["groups"], *KINDS, *OTHER}
+
+
+def blocks_of(name: str) -> Iterator[dict[str, Any]]:
+    """All blocks in a file, wherever they stand."""
+    file = preset_file(name)
+    lists = [entry["settings"] for entry in file.get("presets", [])]
+    lists += [file.get("search", []), *file.get("blocks", {}).values()]
+    return (block for blocks in lists for block in blocks if not isinstance(block, str))
+
+
+def test_every_model_has_a_file_and_no_file_is_without_a_model():
+    folder = resources.files("mgnni.train") / "preset_files"
+    assert {file.name for file in folder.iterdir()} == {
+        f"{name}.json" for name in (*MODELS, "shared")
+    }
+
+
+@pytest.mark.parametrize("name", [*MODELS, "shared"])
+def test_every_value_has_a_source_and_a_note(name):
+    assert list(blocks_of(name))
+    for block in blocks_of(name):
+        assert set(block) <= {"source", "note", "differs", "values", "from_preset"}, block
+        assert block["source"] in SHARED["sources"], block
+        assert isinstance(block["note"], str)
+        assert block["note"]
+        assert block.get("differs", "some")
+        assert ("values" in block) != ("from_preset" in block), block
+        assert block.get("from_preset", "ppi") in MODEL_PRESETS
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_names_only_known_datasets_options_and_blocks(name):
+    file, options = preset_file(name), {one.name for one in fields(options_class(name))}
+    assert set(file) <= {"presets", "search", "blocks"}
+    known = (options | {one.name for one in fields(Config)}) - {"model", "architecture"}
+    for block in blocks_of(name):
+        assert set(block.get("values", ())) <= known, block
+    named = {*SHARED["blocks"], *file.get("blocks", {})}
+    assert len(named) == len(SHARED["blocks"]) + len(file.get("blocks", {}))
+    used = [one for one in file["search"] if isinstance(one, str)]
+    seen = []
+    for entry in file["presets"]:
+        assert set(entry) <= {"datasets", "preset", "settings"}
+        assert set(entry["datasets"]) <= NAMES
+        assert entry.get("preset", "paper") in PRESETS
+        which = [entry["preset"]] if "preset" in entry else PRESETS
+        seen += [(dataset, preset) for dataset in entry["datasets"] for preset in which]
+        used += [one for one in entry["settings"] if isinstance(one, str)]
+    assert len(set(seen)) == len(seen), "two presets for one dataset"
+    assert set(used) <= named
+    assert set(file.get("blocks", {})) <= set(used)
+
+
+def test_groups_are_of_benchmarks_and_every_shared_block_is_used():
+    used = {
+        one
+        for name in MODELS
+        for blocks in (
+            *(e["settings"] for e in preset_file(name)["presets"]),
+            preset_file(name)["search"],
+        )
+        for one in blocks
+        if isinstance(one, str)
+    }
+    assert set(SHARED["blocks"]) - {"default"} <= used
+    for members in (*SHARED["groups"].values(), *KINDS.values()):
+        assert set(members) <= set(ENTRIES)
+    heterophilic = {*SHARED["groups"]["webkb"], *SHARED["groups"]["wikipedia"]}
+    assert heterophilic == set(KINDS["heterophilic"])
+
+
+def test_the_most_specific_preset_applies_and_later_blocks_override_earlier_ones():
+    gin = {name: preset_for(name, "graph", model="gin").model for name in ("mutag", "imdb-multi")}
+    assert (gin["mutag"].hidden_channels, gin["mutag"].pooling) == (32, "sum")
+    assert (gin["imdb-multi"].hidden_channels, gin["imdb-multi"].pooling) == (64, "mean")
+    sgc = preset_for("squirrel", model="sgc")
+    assert (sgc.lr, sgc.weight_decay, sgc.patience) == (0.2, 0.0, 100)  # 0.05, 5e-5 before
+    assert preset_blocks("cora", "node", "paper", "h2gcn") == ["default"]
+    assert preset_for("cora", model="h2gcn") == changed(
+        Config(options_class("h2gcn")(), "h2gcn"), {"epochs": 500, "patience": 100}
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mgnni"])
+def test_settings_are_of_a_model_that_can_be_built(name):
+    for kind, datasets in KINDS.items():
+        if name == "dgcnn" and kind != "graphs":  # it classifies whole graphs alone
+            continue
+        for dataset in datasets:
+            entry = ENTRIES[dataset]
+            config = preset_for(dataset, entry.level, model=name)
+            assert config.architecture == name
+            sizes = (entry.counts.features, entry.counts.classes)
+            assert num_parameters(config, *sizes, entry.level) > 0
+            assert Config.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_searched_values_are_valid(name):
+    space = space_for(name)
+    assert space
+    for option, values in space.items():
+        assert values
+        for value in values:
+            changed(preset_for("anything", model=name), {option: value})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_datasets_in_the_tables_of_the_paper_have_a_preset_of_their_own(name):
+    for kind in MODELS[name].tables:
+        for dataset in KINDS[kind]:
+            assert preset_blocks(dataset, "node", "paper", name) != ["default"], (name, dataset)

@@ -1,5 +1,9 @@
 import json
 import math
+import os
+import re
+import shutil
+import subprocess
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,11 +11,21 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+import mgnni
+import mgnni.train.report as module
 from mgnni.data.rules import RULES
 from mgnni.data.split import Split
 from mgnni.data.task import Task, stratified_labels
-from mgnni.train.report import describe, fingerprint, make_report, to_json
-from mgnni.train.streams import Run
+from mgnni.train.report import (
+    commit,
+    describe,
+    device_name,
+    fingerprint,
+    make_report,
+    to_json,
+    versions,
+)
+from mgnni.train.runs import Run
 from train.cases import config, graph_task, inductive_task, node_data, node_task, runs, trained
 
 
@@ -198,3 +212,57 @@ def test_an_empty_graph_has_a_fingerprint():
     split = Split.of(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
     task = Task("few", graphs, torch.tensor([0, 1, 0]), [split], "ab", level="graph")
     assert fingerprint(task) != fingerprint(task.with_graphs([graphs[2], *graphs[1:]]))
+
+
+def test_the_versions_that_decide():
+    found = versions()
+    assert found["mgnni"] == mgnni.__version__
+    assert found["torch"] == torch.__version__
+    assert set(found) == {"mgnni", "python", "torch", "torch_geometric", "numpy"}
+
+
+def git(folder, *command):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(
+        ["git", *identity, *command], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_commit_is_that_of_the_source(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("GIT_")]:  # as in a hook
+        monkeypatch.delenv(name)
+    package = tmp_path / "src"
+    package.mkdir()
+    source = package / "report.py"
+    source.write_text("one\n")
+    monkeypatch.setattr(module, "__file__", str(source))
+    assert commit() is None  # no history at all
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "notes").write_text("of somebody else\n")
+    git(tmp_path, "add", "notes")
+    git(tmp_path, "commit", "--quiet", "-m", "another project")
+    assert commit() is None  # installed below a project that is not ours
+    git(tmp_path, "add", "src")
+    git(tmp_path, "commit", "--quiet", "-m", "ours")
+    head = git(tmp_path, "rev-parse", "HEAD")
+    assert re.fullmatch("[0-9a-f]{40}", head)
+    assert commit() == head
+    (tmp_path / "notes").write_text("changed, but not what is run\n")
+    assert commit() == head
+    source.write_text("two\n")
+    assert commit() == head + "+"
+
+
+def test_without_git_there_is_no_commit(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert commit() is None
+
+
+def test_what_a_device_is_called():
+    assert device_name(torch.device("cpu")) in (
+        "cpu (1 thread)",
+        f"cpu ({torch.get_num_threads()} threads)",
+    )
+    assert device_name(torch.device("mps")) == "mps"

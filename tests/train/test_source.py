@@ -125,7 +125,7 @@ def test_a_path_is_no_benchmark(tmp_path, monkeypatch):
         (
             "./x",
             {"options": {"length": 3}},
-            r"'options' are those of a benchmark \(got \['length'\]",
+            r"'options' are for benchmarks only \(got \['length'\]",
         ),
         (None, {}, r"'data' must be a benchmark's name.*got NoneType"),
         (3, {}, "got int"),
@@ -139,7 +139,7 @@ def test_what_is_no_data_is_refused(data, options, message):
 
 def test_options_that_would_have_no_effect_are_refused():
     for data in (node_task(), labelled(), [labelled()]):
-        with pytest.raises(ArgumentError, match="'options' are those of a benchmark"):
+        with pytest.raises(ArgumentError, match="'options' are for benchmarks only"):
             find_source(data, options={"length": 3})
     with pytest.raises(ArgumentError, match="columns are for data in files"):
         find_source(node_task(), tables=TableOptions(label="y"))

@@ -11,8 +11,8 @@ from mgnni.data.rules import get_rule
 from mgnni.data.split import Split
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import DataError, MgnniError
-from mgnni.train.one_graph import NodeLearner
-from mgnni.train.streams import Run
+from mgnni.train.node_learner import NodeLearner
+from mgnni.train.runs import Run
 from train.cases import (
     assert_same_bits,
     by_run,
@@ -173,9 +173,7 @@ def test_without_a_validation_part_gin_works_and_validation_is_refused():
     assert [one.val for one in made.finished] == [{}, {}]
     assert [one.selected_epoch for one in made.finished] == [3, 3]
     assert all(row["val_loss"] == row["val_metric"] == [] for row in made.log)
-    with pytest.raises(
-        DataError, match=r"rings, split 0: rule 'validation' needs .* hold some out"
-    ):
+    with pytest.raises(DataError, match=r"rings, split 0: rule 'validation' needs .* move some"):
         training(task, config(), runs(2))
 
 
@@ -200,7 +198,7 @@ def test_a_test_part_without_labels_is_refused():
     task = node_task(1)
     labels = stratified_labels(task).clone()
     labels[task.splits[0].test] = -1
-    with pytest.raises(DataError, match="no labelled row to test on"):
+    with pytest.raises(DataError, match="the test set has no labelled rows"):
         training(remade(task, 0, labels), config(), runs())
 
 
@@ -233,11 +231,11 @@ def test_the_weights_are_those_of_the_selected_epoch():
 
 def test_the_size_of_a_run():
     made = training(node_task(1), config(hidden_channels=7, scales=(1, 2, 5)), runs())
-    assert made.plan.size == 40 * 7 * 3
+    assert made.experiment.size == 40 * 7 * 3
     as_wide_as_features = config(hidden_channels=None, input_map="identity")
-    assert training(node_task(1), as_wide_as_features, runs()).plan.size == 40 * 5 * 2
+    assert training(node_task(1), as_wide_as_features, runs()).experiment.size == 40 * 5 * 2
     graphs = training(graph_task(20), config(batch_size=5), runs())  # 100 nodes in 20 graphs
-    assert graphs.plan.size == 25 * 6 * 2
+    assert graphs.experiment.size == 25 * 6 * 2
 
 
 def test_one_epoch_is_a_training():
@@ -316,7 +314,7 @@ def test_the_run_that_diverged_is_named(monkeypatch):
         loss = honest(self, epoch)
         if epoch == 3:
             with torch.no_grad():
-                self.together.stacks[0][1].fill_(math.nan)
+                self.ensemble.stacks[0][1].fill_(math.nan)
         return loss
 
     monkeypatch.setattr(NodeLearner, "train_epoch", poisoned)

@@ -10,7 +10,7 @@ from mgnni.bench.measure import alternate, peak
 from mgnni.bench.results import ABSENT, CLAIM, MISSED, RIGHT, Errors, Row, Settings, verdict
 from mgnni.errors import ConvergenceError
 from mgnni.solve.textbook import AUTHORS
-from mgnni.train.versions import device_name
+from mgnni.train.report import device_name
 
 LADDER = (1e-2, 2e-3, 5e-4, 1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6, 5e-7, 2e-7, 1e-7, 5e-8)
 RIVAL = "textbook"

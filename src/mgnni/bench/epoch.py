@@ -24,9 +24,9 @@ from mgnni.graph.propagation import Propagation
 from mgnni.solve import textbook
 from mgnni.solve.textbook import Stopping
 from mgnni.train.config import Config, changed
-from mgnni.train.many_graphs import GraphLearner
+from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.presets import preset_for
-from mgnni.train.streams import Run
+from mgnni.train.runs import Run
 
 LARGEST = 0.93  # eigenvalue of g(F) after training
 # Products of the head are rounded to ten bits; the equations are solved as accurately as before.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mgnni.train.versions import commit, device_name, versions
+from mgnni.train.report import commit, device_name, versions
 
 FORMAT = 1
 RIGHT, WRONG, MISSED, ABSENT = "right", "wrong", "missed", "absent"

@@ -14,12 +14,13 @@ from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
 from mgnni.models.mgnni import MGNNI
 from mgnni.solve.result import Options
-from mgnni.train.build import build_model
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric
-from mgnni.train.learner import Learner, learner_for, prepared, row_losses
-from mgnni.train.one_graph import NodeLearner
-from mgnni.train.streams import Run
+from mgnni.train.ensemble import build_model
+from mgnni.train.learner import Learner, prepared, row_losses
+from mgnni.train.node_learner import NodeLearner
+from mgnni.train.runs import Run
+from mgnni.train.training import learner_for
 
 Example = tuple[tuple[Any, ...], Tensor, Tensor]  # inputs; label and weight per row
 EXACT = Options("auto", 1e-12)
@@ -80,7 +81,7 @@ class LearnerTrainer:
     def gradients(self) -> list[Tensor]:
         """Return the gradients of the first epoch of the first run."""
         state = self.learner.optimizer.state
-        return [state[stack]["exp_avg"][0] / (1 - BETA) for stack in self.learner.together.stacks]
+        return [state[stack]["exp_avg"][0] / (1 - BETA) for stack in self.learner.ensemble.stacks]
 
 
 class PlainTrainer:
@@ -155,7 +156,7 @@ class Study:
         self.config = changed(config, {"lr": LEARNING_RATE, "weight_decay": 0.0})
         self.fabric = make_fabric(device.type, config.precision)
         learner = self._learner([Run(0, 0)])
-        self.state = {name: value[0] for name, value in learner.together.snapshot().items()}
+        self.state = {name: value[0] for name, value in learner.ensemble.snapshot().items()}
         self.rows: Tensor | None = None
         if isinstance(learner, NodeLearner):
             self.rows = learner.place[task.rows(0, "val")].to(device)
@@ -182,9 +183,9 @@ class Study:
 
     def _learner(self, runs: Sequence[Run]) -> Learner:
         learner = learner_for(self.task)(self.task, self.config, runs, self.fabric)
-        state = learner.together.snapshot()
+        state = learner.ensemble.snapshot()
         state["equilibrium.factor"][:] = self.factor.to(state["equilibrium.factor"])
-        learner.together.restore(state)
+        learner.ensemble.restore(state)
         return learner
 
     def learned(self, runs: int = 1) -> LearnerTrainer:

@@ -50,7 +50,7 @@ def _plain(entry: ModelEntry) -> dict[str, Any]:
 def described(entry: ModelEntry) -> dict[str, Any]:
     """Return everything known about one model."""
     from mgnni.train.config import options_class
-    from mgnni.train.spaces import space_for
+    from mgnni.train.presets import space_for
 
     return {
         **_plain(entry),

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from mgnni.cli.terminal import span
-from mgnni.train.training import Epoch
+from mgnni.train.runs import Epoch
 
 LINE_EVERY = 15.0  # seconds between lines where there is no terminal
 BESIDE_BAR = 68  # columns reserved for text and numbers

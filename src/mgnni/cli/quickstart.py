@@ -77,8 +77,7 @@ class Quickstart(Command):
         from mgnni.cli.bench_output import new_figure
         from mgnni.cli.terminal import console_for
         from mgnni.data.chains import color_chains
-        from mgnni.train.report import to_json
-        from mgnni.train.versions import versions
+        from mgnni.train.report import to_json, versions
 
         new_figure(1, 1)  # a missing matplotlib is reported before the training
         options = self._data()

@@ -187,10 +187,10 @@ class Train(Command):
         # Imported late because they are slow to import.
         from mgnni.cli.progress import follow_training
         from mgnni.cli.terminal import show_training
-        from mgnni.train.fit import Job, runs_of
+        from mgnni.train.experiment import Experiment, runs_of
+        from mgnni.train.fit import train
         from mgnni.train.report import to_json
         from mgnni.train.source import find_source
-        from mgnni.train.training import Plan
 
         source = find_source(
             self.data,
@@ -208,19 +208,24 @@ class Train(Command):
                 "linear or residual"
             )
         runs = runs_of(task, self._splits(), self.seeds)
-        plan = Plan(task, config, runs, self.rule, not self.one_by_one)
-        job = Job(source, plan, self.device, self.deterministic, self.checkpoint_every)
-        job.check()
+        experiment = Experiment(
+            source,
+            config,
+            runs,
+            self.rule,
+            together=not self.one_by_one,
+            device=self.device,
+            deterministic=self.deterministic,
+            checkpoint_every=self.checkpoint_every,
+        )
         other = "" if self.architecture == MGNNI else f"-{self.architecture}"
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
-        if self.resume and not (output / "config.json").exists():
-            sys.stderr.write(f"mgnni train: nothing to resume in {output}; starting at epoch 1\n")
         try:
             with (
                 training_folder(output, self.checkpoint_every),
                 follow_training(len(runs), config.epochs, config.patience) as clock,
             ):
-                fitted = job.run(output, self.resume, clock)
+                fitted = train(experiment, output, self.resume, clock, _note)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{output} keeps what was done; repeat the command with --resume to continue"
@@ -241,6 +246,10 @@ class Train(Command):
             raise UsageError(
                 f"--split must be numbers from 0, or all (got {' '.join(self.split)})"
             ) from None
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"mgnni train: note: {text}\n")
 
 
 def check_data(data: str) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # the catalog is listed without importing torch
 
 KINDS = ("implicit", "explicit", "floor")
 MGNNI = "mgnni"
+# Not options of a training: the task decides the level, and a failed solve ends a training.
+NOT_OPTIONS = ("level", "on_failure")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class ModelEntry:
         """Return a frozen dataclass of the options of the model.
 
         Its fields are ``hidden_channels`` and all arguments of the class that have a default,
-        except for ``level``, which depends on the task. Its docstring has a plain text per field.
+        except for ``level`` and ``on_failure``. Its docstring has a plain text per field.
         """
         return _options(self)
 
@@ -114,7 +116,7 @@ def _options(entry: ModelEntry) -> type[Any]:
         ("hidden_channels", int | None, field(default=entry.hidden_channels))
     ]
     for one in inspect.signature(cls).parameters.values():
-        if one.default is not one.empty and one.name != "level":
+        if one.default is not one.empty and one.name not in NOT_OPTIONS:
             fields.append((one.name, _plain_type(hints[one.name]), field(default=one.default)))
     options = make_dataclass(f"{cls.__name__}Config", fields, frozen=True)
     lines = [f"    {name}: {texts[name]}" for name, _, _ in fields]

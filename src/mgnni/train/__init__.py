@@ -1,1 +1,1 @@
-"""Training: configurations, the loop, runs that survive, and what they leave behind."""
+"""Training: configurations, presets, the training loop, checkpoints and reports."""

@@ -1,8 +1,8 @@
-"""Training as CUDA graphs: recorded once, replayed, and read in one transfer an epoch.
+"""Training as CUDA graphs: captured once, replayed, and read with one transfer per epoch.
 
-A step on small graphs is a thousand tiny kernels, and launching them takes many times as long as
-running them. Certificates are read with the losses; if one misses its tolerance, the epoch is
-undone and done again by the plain way, which corrects, or fails in words.
+A step on small graphs launches a thousand tiny kernels, which takes much longer than running them.
+Certificates are read together with the losses. If one misses its tolerance, the epoch is undone and
+repeated without capture, where solves are corrected or fail with an error.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from mgnni.train.certificates import Certificates, add_all
 
 if TYPE_CHECKING:
     from mgnni.train.learner import Batch, Learner
-    from mgnni.train.one_graph import NodeLearner
+    from mgnni.train.node_learner import NodeLearner
 
-WARM_UP = 2  # times before a recording, in which kernels are compiled and memory is found
+WARM_UP = 2  # passes before a capture, which compile kernels and allocate memory
 
 
-class Refused(Exception):
-    """This cannot be recorded."""
+class NotCapturable(Exception):
+    """The work synchronises with the device, so it cannot be captured."""
 
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Keep Python from collecting garbage, as memory that is freed would end a recording."""
+    """Disable garbage collection: freeing device memory would end a capture."""
     gc.collect()
     gc.disable()
     try:
@@ -42,51 +42,52 @@ def no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def recorded(learner: Learner, work: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:
-    """Record some work of a learner, and leave the learner as it was.
+def capture(learner: Learner, work: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:
+    """Capture work of a learner as a CUDA graph, and leave the learner unchanged.
 
     Args:
-        learner: whose parameters the work changes.
-        work: what is recorded; called a few times.
-        pool: memory shared with recordings that are replayed at other times.
+        learner (Learner): The learner whose weights the work changes.
+        work (Callable[[], None]): The work to capture; called a few times.
+        pool (Any, optional): Memory pool shared with other graphs, which must not be replayed at
+            the same time. (default: :obj:`None`)
     """
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    before = learner.moving(clone=True)
+    before = learner.step_state(clone=True)
     with deferred():
         stream.wait_stream(torch.cuda.current_stream())
         try:
             with torch.cuda.stream(stream):
                 for _ in range(WARM_UP):
                     work()
-        finally:  # also if it is refused, after a step
+        finally:  # also if a step turned out not to be capturable
             torch.cuda.current_stream().wait_stream(stream)
-            learner.put_back(before)
+            learner.restore_step_state(before)
         graph = torch.cuda.CUDAGraph()
         try:
             with no_collection(), torch.cuda.graph(graph, stream=stream, pool=pool):
                 work()
-        except RuntimeError as error:  # a layer that looks at a number
-            raise Refused("a step waits for the device") from error
+        except RuntimeError as error:  # a layer that synchronises
+            raise NotCapturable("a step waits for the device") from error
         finally:
-            learner.put_back(before)
+            learner.restore_step_state(before)
     return graph
 
 
 def _deferred_records(log: SolveLog) -> list[tuple[str, Records]]:
-    """The records of a pass by direction; all of them must be deferred."""
+    """Return the records of a pass by direction; all must still be on the device."""
     found = [("forward", one) for one in log.forward_records]
     found += [("backward", one) for one in log.backward_records]
     if not all(one.deferred for _, one in found):
-        raise Refused("a solve synchronises with the device")
+        raise NotCapturable("a solve synchronises with the device")
     return found
 
 
 class CapturedStep:
-    """A training step on one batch."""
+    """A captured training step on one batch."""
 
     def __init__(self, learner: Learner, batch: Batch, pool: Any) -> None:
-        self.batch = batch  # what is recorded reads it where it is
-        self.graph = recorded(learner, lambda: self._step(learner), pool)
+        self.batch = batch  # kept alive, as the graph reads its memory
+        self.graph = capture(learner, lambda: self._step(learner), pool)
 
     def _step(self, learner: Learner) -> None:
         self.loss = learner.step(*self.batch)
@@ -94,9 +95,9 @@ class CapturedStep:
         self.log = SolveLog(learner.log.forward_records, learner.log.backward_records)
 
     def run(self) -> tuple[Tensor, SolveLog]:
-        """Replay the step; loss and records are filled in when the device has got there."""
+        """Replay the step; loss and statistics are available once the device has finished it."""
         self.graph.replay()
-        # Other recordings may use this memory, unless they are replayed as they were recorded.
+        # Other graphs of the pool may overwrite this memory.
         copies = [
             tuple(replace(one, numbers=one.numbers.clone()) for one in records)
             for records in (self.log.forward_records, self.log.backward_records)
@@ -105,35 +106,35 @@ class CapturedStep:
 
 
 class CapturedEpoch:
-    """A training step on one graph, and the validation pass after it.
+    """A captured training step on one graph, and the validation pass after it.
 
-    It is that of a learner as it is now: with other runs it must be recorded anew.
+    It belongs to the current runs of the learner; with other runs it must be captured again.
     """
 
     def __init__(self, learner: NodeLearner) -> None:
         self.learner = learner
         self.saved: list[Tensor] = []
-        self.graph = recorded(learner, self._epoch)
+        self.graph = capture(learner, self._epoch)
 
     def _epoch(self) -> None:
         learner = self.learner
-        moving = learner.moving()
-        if len(self.saved) < len(moving):  # the first step makes the moments of the optimizer
-            self.saved = [one.clone() for one in moving]
-        pairs = list(zip(self.saved, moving, strict=True))
-        for dtype in {one.dtype for one in self.saved}:  # one launch each
+        state = learner.step_state()
+        if len(self.saved) < len(state):  # the first step creates the moments of the optimizer
+            self.saved = [one.clone() for one in state]
+        pairs = list(zip(self.saved, state, strict=True))
+        for dtype in {one.dtype for one in self.saved}:  # one launch per dtype
             alike = [pair for pair in pairs if pair[0].dtype is dtype]
             torch._foreach_copy_([one for one, _ in alike], [other for _, other in alike])
         self.loss = learner.step(learner.inputs, *learner.parts["train"])
         self.pending = _deferred_records(learner.log)
         self.logits = learner.predict(learner.inputs)
         self.pending += _deferred_records(learner.log)
-        val = learner.validated(self.logits)
+        val = learner.loss_and_accuracy(self.logits)
         parts = [self.loss.double(), val.double().flatten()]
         self.numbers = torch.cat([*parts, *(one.numbers.flatten() for _, one in self.pending)])
 
     def run(self) -> tuple[list[float], Tensor] | None:
-        """Replay the epoch; return the losses and what was validated, or None if undone."""
+        """Replay the epoch; return training losses and validation results, or None if undone."""
         self.graph.replay()
         numbers = self.numbers.cpu()
         runs = self.loss.numel()
@@ -141,7 +142,7 @@ class CapturedEpoch:
         made = Certificates()
         waiting = [(getattr(made, name), one) for name, one in self.pending]
         if not add_all(waiting, rest):
-            self.learner.put_back(self.saved)
+            self.learner.restore_step_state(self.saved)
             return None
         self.learner.certificates.merge(made)
         return loss.tolist(), val.view(-1, 2)

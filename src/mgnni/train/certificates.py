@@ -1,4 +1,4 @@
-"""How exactly the equations of a whole training were solved."""
+"""Worst solver statistics of a whole training."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ BOUNDS = ("error_bound", "relative_error_bound")
 
 @dataclass
 class Certificate:
-    """The worst of many solves.
+    """The worst statistics of many solves.
 
     Attributes:
-        solves: how many equations were solved.
-        failures: how many of them missed their tolerance.
-        solvers: which solvers were used.
-        iterations: the most iterations of one of them.
-        relative_residual: the largest residual, over the larger norm of the state and the bias.
-        error_bound: the largest certified error, in the Frobenius norm.
-        relative_error_bound: the same over the larger norm of the state and the bias.
+        solves: Number of equations solved.
+        failures: Number of equations that missed their tolerance.
+        solvers: Names of the solvers used.
+        iterations: Largest number of iterations.
+        relative_residual: Largest residual, relative to the larger norm of state and bias.
+        error_bound: Largest certified error, in the Frobenius norm.
+        relative_error_bound: Largest certified error, relative to the larger norm of state and
+            bias.
     """
 
     solves: int = 0
@@ -40,7 +41,7 @@ class Certificate:
     relative_error_bound: float = 0.0
 
     def add(self, records: Sequence[SolveStats]) -> None:
-        """Take in the records of one pass."""
+        """Add the solver statistics of one pass."""
         for stats in records:
             self.solves += 1
             self.failures += not stats.converged
@@ -52,7 +53,7 @@ class Certificate:
             self.relative_error_bound = worst
 
     def add_deferred(self, records: Records, numbers: NDArray[np.float64]) -> bool:
-        """Adds records whose numbers were read from a device; returns whether all converged.
+        """Add records whose numbers were read from a device; return whether all converged.
 
         If one did not, nothing is added.
         """
@@ -68,7 +69,7 @@ class Certificate:
         return True
 
     def merge(self, other: Certificate) -> None:
-        """Take in another one."""
+        """Add the statistics of another certificate."""
         self.solves += other.solves
         self.failures += other.failures
         self.solvers |= other.solvers
@@ -76,7 +77,7 @@ class Certificate:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data; a bound that is not proven is none."""
+        """Return plain data; an unproven bound is ``None``."""
         data = {**asdict(self), "solvers": sorted(self.solvers)}
         for name in BOUNDS:
             data[name] = data[name] if math.isfinite(data[name]) else None
@@ -84,28 +85,28 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Certificate:
-        """Take back what :meth:`to_dict` gave."""
+        """Return the inverse of :meth:`to_dict`."""
         bounds = {name: math.inf if data[name] is None else data[name] for name in BOUNDS}
         return cls(**{**data, **bounds, "solvers": set(data["solvers"])})
 
 
 @dataclass
 class Certificates:
-    """Of the equations and of their adjoints."""
+    """Certificates of the equations (forward) and of their adjoints (backward)."""
 
     forward: Certificate = field(default_factory=Certificate)
     backward: Certificate = field(default_factory=Certificate)
 
     def record(self, log: SolveLog) -> None:
-        """Take in how a pass was solved."""
+        """Add the solver statistics of a pass."""
         self.forward.add(log.forward)
         self.backward.add(log.backward)
 
     def record_all(self, logs: Sequence[SolveLog]) -> bool:
-        """Take in how several passes were solved, what is on an accelerator by one transfer.
+        """Add the solver statistics of several passes, with one transfer from an accelerator.
 
         Returns:
-            Whether all that was read from there converged; if not, nothing is taken in.
+            Whether all solves on the accelerator converged; if not, nothing is added.
         """
         made = Certificates()
         waiting = []
@@ -127,7 +128,7 @@ class Certificates:
         return True
 
     def merge(self, other: Certificates) -> None:
-        """Take in those of another training."""
+        """Add the statistics of other certificates."""
         self.forward.merge(other.forward)
         self.backward.merge(other.backward)
 
@@ -137,15 +138,15 @@ class Certificates:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Certificates:
-        """Take back what :meth:`to_dict` gave."""
+        """Return the inverse of :meth:`to_dict`."""
         return cls(*(Certificate.from_dict(data[key]) for key in ("forward", "backward")))
 
 
 def add_all(waiting: Sequence[tuple[Certificate, Records]], numbers: Tensor) -> bool:
-    """Hand numbers read from an accelerator, one record after another, to their certificates.
+    """Add numbers read from an accelerator, one record after another, to their certificates.
 
     Returns:
-        Whether all converged; what stands after one that did not is left out.
+        Whether all solves converged; records after the first failure are not added.
     """
     parts = torch.split(numbers, [records.numbers.numel() for _, records in waiting])
     return all(

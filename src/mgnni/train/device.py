@@ -1,4 +1,4 @@
-"""Where to compute, and in which precision."""
+"""Devices, precision, determinism and threads."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-# Fabric's own 64-true rounds what a model returns to single precision; a learner's model is made
-# double by itself, and Fabric leaves it so.
+# Fabric's 64-true rounds outputs to single precision; learners convert their model to double
+# themselves, which Fabric leaves as it is.
 _PRECISIONS = {"32": "32-true", "tf32": "32-true", "64": "32-true", "bf16": "bf16-mixed"}
 
 
 def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fabric:
-    """Return what puts a model on a device and runs it in a precision.
+    """Return a Fabric for a device and a precision.
 
     Args:
-        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
-        precision: ``"32"``; ``"tf32"``, products of the head in fewer digits on accelerators that
-            have them, never those of a solve; ``"64"`` or ``"bf16"``.
-        deterministic: have torch refuse operations that may differ from run to run.
+        device (str): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        precision (str): ``"32"``, ``"tf32"``, ``"64"`` or ``"bf16"``. ``"tf32"`` affects products
+            outside of the equilibrium equations on accelerators that support it.
+        deterministic (bool, optional): Allow deterministic algorithms only.
+            (default: :obj:`False`)
     """
     try:
         from lightning_fabric import Fabric
@@ -49,14 +50,14 @@ def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fab
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
-    # It tells which precision was asked for, in the middle of a progress bar.
+    # Its message about the precision would interrupt a progress bar.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     return Fabric(accelerator=device, devices=1, precision=_PRECISIONS[precision])  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
 def settings_restored() -> Iterator[None]:
-    """Leave torch as strict about deterministic operations and products as it was before."""
+    """Restore the global settings of torch that :func:`make_fabric` changes."""
     before = torch.are_deterministic_algorithms_enabled()
     products = torch.get_float32_matmul_precision()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
@@ -69,7 +70,11 @@ def settings_restored() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_thread(wanted: bool = True) -> Iterator[None]:
-    """Keep torch to one thread, which also makes sums add in one order."""
+    """Limit torch to one CPU thread, which also fixes the order of summation.
+
+    Args:
+        wanted (bool, optional): Whether to do so. (default: :obj:`True`)
+    """
     before = torch.get_num_threads()
     if wanted:
         torch.set_num_threads(1)

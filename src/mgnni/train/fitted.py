@@ -1,8 +1,9 @@
-"""A model that has been trained: it predicts, and can be kept."""
+"""A trained model: it predicts, and can be saved and loaded."""
 
 from __future__ import annotations
 
 import io
+import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,28 +16,28 @@ from torch_geometric.data import Batch, Data, Dataset
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema
-from mgnni.errors import ArgumentError, DataError, MgnniError
+from mgnni.errors import ArgumentError, DataError, check_choice
 from mgnni.files import atomic_write
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni import MGNNI
-from mgnni.train.build import build_model
 from mgnni.train.config import Config, from_dict
+from mgnni.train.ensemble import build_model, meta_model
 from mgnni.train.folder import load_checkpoint
 from mgnni.train.learner import check_graphs, prepared
-from mgnni.train.streams import Run
-from mgnni.train.versions import versions
+from mgnni.train.report import versions
+from mgnni.train.runs import Run
 
 KIND, FORMAT = "mgnni-model", 1
 
 
 class Explained(NamedTuple):
-    """A prediction and what stands behind it, one row a node or a graph.
+    """A prediction and its explanation, one row per node or per graph.
 
     Attributes:
-        chosen: which classes are predicted, boolean, shape ``(rows, classes)``.
-        probability: of each class, shape ``(rows, classes)``.
-        attention: weight of each scale, shape ``(rows, scales)``, if the model has scales; those
-            of a graph are the means over its nodes.
+        chosen: Predicted classes, boolean, shape ``(rows, classes)``.
+        probability: Probability of each class, shape ``(rows, classes)``.
+        attention: Weight of each scale, shape ``(rows, scales)``, if the model has scales; for
+            graphs the mean over their nodes.
     """
 
     chosen: Tensor
@@ -44,21 +45,23 @@ class Explained(NamedTuple):
     attention: Tensor | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fitted:
-    """Trained weights, one set a run, and all that is needed to use them.
+    """A trained model with one set of weights per run.
 
     Attributes:
-        config: model and training.
+        config: Model and training hyperparameters.
         level: ``"node"`` or ``"graph"``.
-        multilabel: whether a row has several labels.
-        classes: their names, in the order of the columns of :meth:`predict_proba`.
-        num_features: width of the features.
-        runs: which splits and seeds the weights are from.
-        val: metrics of each run on its validation part.
+        multilabel: Whether a row has several labels.
+        classes: Names of the classes, in the order of the columns of :meth:`predict_proba`.
+        num_features: Number of input features.
+        metric: Name of the metric that selects the best run.
+        runs: Splits and seeds of the weights.
+        val: Metrics of each run on its validation set.
         weights: ``state_dict`` of each run.
-        schema: how files are read; none for a benchmark.
-        report: of the training; none if loaded from a file.
+        schema: How files are read; ``None`` for a benchmark.
+        report: Report of the training; ``None`` if loaded from a file.
+        data: Graphs of the training; ``None`` if loaded from a file.
     """
 
     config: Config
@@ -74,20 +77,34 @@ class Fitted:
     report: dict[str, Any] | None = None
     data: tuple[Data, ...] | None = None
 
+    def __repr__(self) -> str:
+        val = self.val[self.best].get(self.metric)
+        score = "" if val is None else f", best validation {self.metric}={val:.4f}"
+        return (
+            f"{type(self).__name__}({self.config.architecture}, level={self.level!r}, "
+            f"features={self.num_features}, classes={len(self.classes)}, runs={len(self.runs)}"
+            f"{score})"
+        )
+
     @property
     def best(self) -> int:
-        """Place of the run that is best on its validation part; the first of equals."""
+        """Index of the run with the best validation metric; the first one of equals."""
         values = [one.get(self.metric, float("-inf")) for one in self.val]
         return values.index(max(values))
 
     def model(self, run: int | None = None) -> GraphModel:
-        """Return a module with the weights of a run, by default of the best one."""
+        """Return a module with the weights of a run, in evaluation mode.
+
+        Args:
+            run (int, optional): Index of the run; ``None`` uses the best one.
+                (default: :obj:`None`)
+        """
         place = self.best if run is None else run
         if not 0 <= place < len(self.weights):
             raise ArgumentError(
                 f"'run' must lie between 0 and {len(self.weights) - 1} (got {place})"
             )
-        with torch.random.fork_rng(devices=[]):  # what is drawn here is overwritten below
+        with torch.random.fork_rng(devices=[]):  # the initial weights are overwritten below
             model = build_model(self.config, self.num_features, len(self.classes), self.level)
         if self.config.precision == "64":
             model = model.double()
@@ -95,27 +112,36 @@ class Fitted:
         return model.eval()
 
     def predict(self, data: Any = None, *, run: int | None = None) -> Tensor:
-        """Return the class of each row, as its place in ``classes``; 0/1 for several labels."""
+        """Return the class index of each row; with the arguments of :meth:`predict_proba`.
+
+        Shapes:
+            - **output:** ``(rows,)``, or 0/1 of shape ``(rows, labels)`` for several labels
+        """
         chosen = self.explain(self.read(data), run).chosen.long()
         return chosen if self.multilabel else chosen.argmax(1)
 
     def predict_proba(self, data: Any = None, *, run: int | None = None) -> Tensor:
-        """Return the probability of each class, one row a node or a graph.
+        """Return the probability of each class, one row per node or per graph.
 
         Args:
-            data: a path, a PyG ``Data``, ``Dataset`` or list; by default what it was fitted to.
-            run: which of the runs predicts; by default the one best on validation.
+            data (str or Path or Data or Dataset or list[Data], optional): Graphs to predict;
+                ``None`` uses those of the training. (default: :obj:`None`)
+            run (int, optional): Index of the run that predicts; ``None`` uses the best one.
+                (default: :obj:`None`)
+
+        Shapes:
+            - **output:** ``(rows, classes)``
         """
         return self.explain(self.read(data), run).probability
 
     def read(self, data: Any) -> tuple[Data, ...]:
-        """Return the graphs of some data, with features made as in training."""
+        """Return the graphs of some data, with features built as in training."""
         if data is None:
             if self.data is None:
                 raise ArgumentError("'data' must be given to a model that was loaded from a file")
             return self.data
         if self.schema is None and isinstance(data, (Data, Dataset, list, tuple)):
-            # A benchmark's features are as they are: nothing is to be made of columns.
+            # The features of a benchmark are used as they are.
             return tuple(_inputs(graph) for graph in ([data] if isinstance(data, Data) else data))
         return self.open(data).graphs
 
@@ -132,7 +158,13 @@ class Fitted:
 
     @torch.no_grad()
     def explain(self, graphs: Sequence[Data], run: int | None = None) -> Explained:
-        """Return what is predicted, how sure, and by which scales."""
+        """Return predicted classes, probabilities and scale weights.
+
+        Args:
+            graphs (Sequence[Data]): Graphs with the features of the training.
+            run (int, optional): Index of the run that predicts; ``None`` uses the best one.
+                (default: :obj:`None`)
+        """
         if not graphs:
             raise ArgumentError("'data' must hold at least one graph (got none)")
         check_graphs(graphs, self.num_features)
@@ -159,12 +191,12 @@ class Fitted:
         if self.multilabel:
             return Explained(logits >= 0, logits.sigmoid(), attention)
         best = torch.zeros_like(logits, dtype=torch.bool)
-        # Probabilities may be equal where scores are not.
+        # By logits, since probabilities may be equal where logits are not.
         best = best.scatter_(1, logits.argmax(1, keepdim=True), True)
         return Explained(best, logits.softmax(1), attention)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return tensors and plain data."""
+        """Return the content of a model file: tensors and plain data."""
         return {
             "kind": KIND,
             "format": FORMAT,
@@ -182,7 +214,7 @@ class Fitted:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file that is read without running any code."""
+        """Write the model to a file, which :meth:`load` reads without running any code."""
         buffer = io.BytesIO()
         torch.save(self.to_dict(), buffer)
         with atomic_write(Path(path)) as file:
@@ -190,42 +222,68 @@ class Fitted:
 
     @classmethod
     def load(cls, path: str | Path) -> Fitted:
-        """Read a model: a file that :meth:`save` wrote, or the folder of a training."""
+        """Load a model.
+
+        Args:
+            path (str or Path): A file written by :meth:`save`, or the folder of a training.
+        """
         path = Path(path)
         if path.is_dir():
             path = path / "model.pt"
         if not path.exists():
             raise DataError(
-                f"{path}: no such file; a training that is complete has a model.pt in its folder"
+                f"{path}: no such file; the folder of a complete training has a model.pt"
             )
         content = load_checkpoint(path)
-        if content.get("kind") != KIND:
-            raise DataError(f"{path}: is no model of mgnni; give the model.pt of a training")
-        if content.get("format") != FORMAT:
-            made = content.get("versions", {}).get("mgnni", "unknown")
+        if content.pop("kind", None) != KIND:
+            raise DataError(f"{path}: is not a model of mgnni; pass the model.pt of a training")
+        found, writer = content.pop("format", None), content.pop("versions", None)
+        if not (isinstance(found, int) and found == FORMAT):
+            version = writer.get("mgnni", "unknown") if isinstance(writer, dict) else "unknown"
             raise DataError(
-                f"{path}: was written by mgnni {made} in format {content.get('format')!r} (this "
-                f"one reads {FORMAT}); use that version, or train anew"
+                f"{path}: was written by mgnni {reprlib.repr(version)} in format "
+                f"{reprlib.repr(found)} (this version reads {FORMAT}); use that version, or train "
+                "again"
             )
         try:
-            fitted = cls(
-                config=from_dict(Config, content["config"]),
-                runs=tuple(Run(**run) for run in content["runs"]),
-                val=tuple(content["val"]),
-                weights=tuple(content["weights"]),
-                classes=tuple(content["classes"]),
-                schema=None if content["schema"] is None else Schema.from_dict(content["schema"]),
-                **{key: content[key] for key in ("level", "multilabel", "num_features", "metric")},
-            )
-            for place, _ in zip(range(len(fitted.runs)), fitted.val, strict=True):
-                fitted.model(place)
-        except (MgnniError, KeyError, TypeError, RuntimeError, ValueError, AttributeError) as error:
-            reason = " ".join(str(error).split())[:300]
+            content["config"] = Config.from_dict(content["config"])
+            if content["schema"] is not None:
+                content["schema"] = Schema.from_dict(content["schema"])
+            fitted = from_dict(cls, content, "model")
+            fitted._check()
+        # A file may be wrong in any way, so any error is possible.
+        except Exception as error:
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise DataError(
-                f"{path}: its weights and its configuration do not fit together ({reason}); "
-                "train anew"
+                f"{path}: its fields do not fit together ({reason}); train again"
             ) from error
         return fitted
+
+    def _check(self) -> None:
+        """Check that fields, weights and configuration fit together, without building the model."""
+        check_choice("level", self.level, ("node", "graph"))
+        if not len(self.runs) == len(self.val) == len(self.weights) > 0:
+            raise ValueError("runs, val and weights must have the same length, at least 1")
+        if self.schema is not None and len(self.schema.feature_names) != self.num_features:
+            raise ValueError(f"the schema does not have {self.num_features} features")
+        model = meta_model(self.config, self.num_features, len(self.classes), self.level)
+        wanted = {name: _form(one) for name, one in model.state_dict().items()}
+        for weights in self.weights:
+            found = {name: _form(one) for name, one in weights.items()}
+            for name in sorted(wanted.keys() | found.keys()):
+                if wanted.get(name) != found.get(name):
+                    raise ValueError(
+                        f"weight {name} must be {wanted.get(name, 'absent')} (got "
+                        f"{found.get(name, 'none')})"
+                    )
+            if any(one.is_meta for one in weights.values()):
+                raise ValueError("weights must have values")
+
+
+def _form(tensor: Tensor) -> str:
+    """Describe what a weight must have in common with that of the model."""
+    kind = "a float" if tensor.is_floating_point() else f"a {tensor.dtype}"
+    return f"{kind} tensor of shape {tuple(tensor.shape)}, {tensor.layout}"
 
 
 def _inputs(graph: Data) -> Data:

@@ -1,10 +1,10 @@
-"""The folder of a training: everything in it is whole at every moment."""
+"""The folder of a training: checkpoints, log, model and report, all written atomically."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
+import reprlib
 import time
 import zipfile
 from pathlib import Path
@@ -15,23 +15,27 @@ from filelock import FileLock, Timeout
 
 from mgnni.errors import DataError
 from mgnni.files import atomic_write
+from mgnni.train.experiment import CHECKPOINT_EVERY
 from mgnni.train.report import to_json
 from mgnni.train.training import Training
 
-EVERY = 10.0  # seconds between two checkpoints, or more if they take long to write
 FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json")
-
-
-ANEW = "delete it to train from the beginning"
+DELETE = "delete it to train from the beginning"
 
 
 class Folder:
-    """``config.json``, ``log.jsonl``, ``state.pt`` while training; ``model.pt``, ``report.json``.
+    """A locked folder of one training.
 
-    ``report.json`` is written last: where it is, the training is complete.
+    It holds ``config.json``, ``log.jsonl`` and, during training, ``state.pt``; afterwards also
+    ``model.pt`` and ``report.json``. The report is written last, when the training is complete.
+
+    Args:
+        path (Path): The folder; created if it does not exist.
+        every (float, optional): Seconds between checkpoints; more if writing them takes long.
+            (default: :obj:`10.0`)
     """
 
-    def __init__(self, path: Path, every: float = EVERY) -> None:
+    def __init__(self, path: Path, every: float = CHECKPOINT_EVERY) -> None:
         self.path, self.every = path, every
         self._lock = FileLock(path / ".lock")
         self._next = 0.0
@@ -51,25 +55,26 @@ class Folder:
                 "another one"
             ) from error
         for name in FILES:
-            for draft in self.path.glob(f".{name}.*.part"):  # of a process that was killed
+            for draft in self.path.glob(f".{name}.*.part"):  # left by a killed process
                 draft.unlink()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._lock.release()  # the file stays: who removed it could take it from a newcomer
+        self._lock.release()  # keep the lock file: removing it races with a new owner
 
     def open(self, header: dict[str, Any], resume: bool) -> dict[str, Any] | None:
-        """Begin, or return the last state of the same training.
+        """Start a training here, or return the last checkpoint of the same training.
 
         Args:
-            header: all that decides the outcome; a training is the same if this is.
-            resume: go on with what is there.
+            header (dict[str, Any]): Everything that decides the outcome; trainings with equal
+                headers are the same.
+            resume (bool): Whether to continue the training in the folder.
         """
         file = self.path / "config.json"
         if file.exists():
             if not resume:
                 raise DataError(
-                    f"{self.path}: holds a training already; go on with it by --resume, or choose "
+                    f"{self.path}: already holds a training; continue it with --resume, or choose "
                     "another folder with --output"
                 )
             _check_same(file, header)
@@ -80,40 +85,33 @@ class Folder:
                         f"{self.path}: holds a {name} of something else; choose another --output"
                     )
             self._write("config.json", to_json(header).encode())
-        if self.complete:  # killed after the last word, perhaps
+        if self.complete:  # the process may have died right after writing the report
             (self.path / "state.pt").unlink(missing_ok=True)
-        return load_checkpoint(self.path / "state.pt", ANEW) if self._has("state.pt") else None
+        return load_checkpoint(self.path / "state.pt", DELETE) if self._has("state.pt") else None
 
     def restore(self, training: Training, state: dict[str, Any]) -> float:
-        """Put a training back to a state of this folder; return the seconds it had taken."""
+        """Load a checkpoint of this folder into a training; return the seconds it had taken."""
         try:
             training.load_state(state)
             return float(state["seconds"])
-        # Tensors and plain data, but of another shape: there is no telling what fails first.
+        # Tensors and plain data of another shape: any error is possible.
         except Exception as error:
             raise DataError(
                 f"{self.path / 'state.pt'}: does not fit this training "
-                f"({' '.join(str(error).split())[:100]}); {ANEW}"
+                f"({' '.join(str(error).split())[:100]}); {DELETE}"
             ) from error
 
     @property
     def complete(self) -> bool:
-        """Whether the training was finished."""
+        """Whether the training is finished."""
         return self._has("report.json")
 
     def report(self) -> dict[str, Any]:
         """Return the report of a complete training."""
-        file = self.path / "report.json"
-        try:
-            report: dict[str, Any] = json.loads(file.read_text("utf-8"))
-        except ValueError as error:
-            raise DataError(
-                f"{file}: is damaged; delete it to finish the training again"
-            ) from error
-        return report
+        return _read_json(self.path / "report.json", "delete it to finish the training again")
 
     def save(self, training: Training, seconds: float) -> None:
-        """Write a checkpoint if it is time for one."""
+        """Write a checkpoint if it is due."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -123,7 +121,7 @@ class Folder:
         self._next = now + max(self.every, 20 * taken)  # at most a twentieth of the time
 
     def finish(self, training: Training, model: dict[str, Any], report: dict[str, Any]) -> None:
-        """Write what is to stay, and remove what only a restart needs."""
+        """Write model, log and report, and remove the checkpoint."""
         self._write("model.pt", _packed(model))
         self._write_log(training)
         self._write("report.json", to_json(report).encode())
@@ -141,28 +139,30 @@ class Folder:
         return (self.path / name).exists()
 
 
-def load_checkpoint(path: Path, remedy: str = "train anew") -> dict[str, Any]:
-    """Read tensors and plain data; a file that holds anything else is refused, and not run.
+def load_checkpoint(path: Path, remedy: str = "train again") -> dict[str, Any]:
+    """Read a file of tensors and plain data; anything else in it is refused and not executed.
 
     Args:
-        path: a file that torch wrote.
-        remedy: what to do if it is damaged.
+        path (Path): A file written by :func:`torch.save`.
+        remedy (str, optional): What to do if it is damaged, for the error message.
+            (default: :obj:`"train again"`)
     """
     try:
-        with zipfile.ZipFile(path) as archive:  # torch looks at no checksum
+        with zipfile.ZipFile(path) as archive:  # torch does not verify checksums
             if archive.testzip() is not None:
                 raise zipfile.BadZipFile
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({_reason(error)}); check the path") from error
-    # A file may be wrong in any way, and torch promises no kind of error for it.
+    # torch promises no kind of error for a damaged file.
     except Exception as error:
         raise DataError(
-            f"{path}: is no checkpoint of mgnni, or a damaged one (nothing in it was run); {remedy}"
+            f"{path}: is not a checkpoint of mgnni, or it is damaged (nothing in it was run); "
+            f"{remedy}"
         ) from error
     if not isinstance(content, dict):
         raise DataError(
-            f"{path}: is no checkpoint of mgnni (got a {type(content).__name__}); {remedy}"
+            f"{path}: is not a checkpoint of mgnni (got a {type(content).__name__}); {remedy}"
         )
     return content
 
@@ -177,17 +177,29 @@ def _packed(content: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _check_same(file: Path, header: dict[str, Any]) -> None:
+def _read_json(file: Path, remedy: str) -> dict[str, Any]:
+    """Return the object in a JSON file."""
     try:
-        there = json.loads(file.read_text("utf-8"))
-    except (ValueError, OSError) as error:
-        raise DataError(f"{file}: cannot be read as JSON; choose another --output") from error
-    mine = json.loads(to_json(header))
-    for path, a, b in _differences(there, mine):
+        content = json.loads(file.read_text("utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise DataError(f"{file}: cannot be read as JSON; {remedy}") from error
+    if not isinstance(content, dict):
         raise DataError(
-            f"{os.fspath(file.parent)}: holds another training, with {path} = {a!r} (asked for: "
-            f"{b!r}); repeat its options to go on with it, or choose another --output"
+            f"{file}: must hold a JSON object (got a {type(content).__name__}); {remedy}"
         )
+    return content
+
+
+def _check_same(file: Path, header: dict[str, Any]) -> None:
+    there = _read_json(file, "choose another --output")
+    asked = json.loads(to_json(header))
+    for path, a, b in _differences(there, asked):
+        if path != "data.notes":  # texts, which may be worded differently in another version
+            raise DataError(
+                f"{file.parent}: holds another training, with {path} = {reprlib.repr(a)} (asked "
+                f"for: {reprlib.repr(b)}); repeat its options to continue it, or choose another "
+                "--output"
+            )
 
 
 def _differences(a: Any, b: Any, path: str = "") -> list[tuple[str, Any, Any]]:

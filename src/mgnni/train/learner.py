@@ -1,10 +1,10 @@
-"""Runs in training: a step, a look at how good they are, and what must be kept of them."""
+"""Training steps, validation and best weights of runs that are trained side by side."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +17,19 @@ from mgnni.data.task import Task
 from mgnni.errors import DataError, DivergenceError
 from mgnni.implicit.linear import deferred
 from mgnni.solve.result import SolveLog
-from mgnni.train.build import build_model
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
-from mgnni.train.streams import Run
-from mgnni.train.together import Together
+from mgnni.train.ensemble import Ensemble, build_model
+from mgnni.train.runs import Run
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-Batch = tuple[tuple[Tensor | None, ...], Tensor, Tensor]  # inputs; labels and weights a run
+Batch = tuple[tuple[Tensor | None, ...], Tensor, Tensor]  # inputs; labels and weights per run
 
 
 def prepared(graph: Data, config: Config) -> Data:
-    """Return the graph as the configuration wants it."""
+    """Return a copy of a graph, made undirected if the configuration asks for it."""
     graph = graph.clone()
     if config.undirected:
         graph.edge_index, graph.edge_weight = to_undirected(
@@ -39,49 +38,51 @@ def prepared(graph: Data, config: Config) -> Data:
     return graph
 
 
-def check_graphs(graphs: Sequence[Data], width: int) -> None:
-    """Refuse graphs that do not make a batch for a model of features of this width."""
+def check_graphs(graphs: Sequence[Data], num_features: int) -> None:
+    """Check that graphs can be batched for a model with this number of features."""
     weighted = graphs[0].edge_weight is not None
     for index, graph in enumerate(graphs):
-        if graph.num_features != width:
-            problem = f"must have {width} features, as those trained on (got {graph.num_features})"
+        if graph.num_features != num_features:
+            problem = (
+                f"must have {num_features} features, as in training (got {graph.num_features})"
+            )
         elif graph.num_nodes == 0:
             problem = "must have nodes (got none); leave it out"
         elif (graph.edge_weight is not None) != weighted:
-            problem = "must have an edge_weight if graph 0 has, and none else; complete them"
+            problem = "must have an edge_weight if and only if graph 0 has one; complete them"
         else:
             continue
         raise DataError(f"graph {index} (from 0): {problem}")
 
 
 class Learner(ABC):
-    """Some runs of one configuration on one task, trained side by side.
+    """Runs of one configuration on one task, trained side by side.
 
     Args:
-        task: what is learnt.
-        config: how.
-        runs: which splits, with which seeds.
-        fabric: device and precision.
+        task (Task): Graphs, labels and splits.
+        config (Config): Model and training hyperparameters.
+        runs (Sequence[Run]): Splits and seeds.
+        fabric (Fabric): Device and precision.
     """
 
     def __init__(self, task: Task, config: Config, runs: Sequence[Run], fabric: Fabric) -> None:
         self.task, self.config, self.fabric = task, config, fabric
         self.certificates = Certificates()
-        self.together = Together(self._build, runs)
+        self.ensemble = Ensemble(self._build, runs)
         if config.precision == "64":
-            self.together.double()
+            self.ensemble.double()
         on_cuda = fabric.device.type == "cuda"
         optimizer = torch.optim.Adam(
-            self.together.parameters(),
-            lr=torch.tensor(config.lr) if on_cuda else config.lr,  # read by recorded steps
+            self.ensemble.parameters(),
+            lr=torch.tensor(config.lr) if on_cuda else config.lr,  # captured steps read a tensor
             weight_decay=config.weight_decay,
             fused=fabric.device.type in ("cpu", "cuda"),
             capturable=on_cuda,
         )
-        self.module, self.optimizer = fabric.setup(self.together, optimizer)
+        self.module, self.optimizer = fabric.setup(self.ensemble, optimizer)
         for group in self.optimizer.param_groups if on_cuda else ():
             group["lr"] = group["lr"].to(fabric.device)
-        self.best = self.together.snapshot()
+        self.best = self.ensemble.snapshot()
 
     def _build(self) -> nn.Module:
         task = self.task
@@ -90,32 +91,33 @@ class Learner(ABC):
     @property
     def runs(self) -> list[Run]:
         """The runs still in training."""
-        return self.together.runs
+        return self.ensemble.runs
 
     @abstractmethod
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """Yield what one epoch trains on."""
+        """Yield the training batches of an epoch."""
 
     @abstractmethod
     def scores(self, part: str) -> list[Tensor]:
         """Return the logits of ``task.rows(split, part)`` for every run."""
 
     def train_epoch(self, epoch: int) -> list[float]:
-        """Train for one epoch; return the mean loss of each run."""
-        self.set_rate(epoch)
-        before = self.moving(clone=True) if self.fabric.device.type == "cuda" else None
-        losses, exact = self._steps(epoch, deferred() if before is not None else nullcontext())
-        if not exact and before is not None:  # do again, by the way that corrects, or says why not
-            self.put_back(before)
+        """Train for one epoch and return the mean loss of each run."""
+        self.set_lr(epoch)
+        before = self.step_state(clone=True) if self.fabric.device.type == "cuda" else None
+        losses, converged = self._steps(epoch, deferred() if before is not None else nullcontext())
+        if not converged and before is not None:
+            # Repeat the epoch with solves that are corrected, or fail with an error.
+            self.restore_step_state(before)
             losses, _ = self._steps(epoch, nullcontext())
-        self.together.counted(len(losses))
+        self.ensemble.count_steps(len(losses))
         mean: list[float] = torch.stack(losses).mean(0).tolist()
         return mean
 
     def _steps(
         self, epoch: int, context: AbstractContextManager[None]
     ) -> tuple[list[Tensor], bool]:
-        """Train on all batches; return their losses, and whether all solves were exact enough."""
+        """Train on all batches; return the losses, and whether all solves converged."""
         losses, logs = [], []
         with context:
             for batch in self.batches(epoch):
@@ -123,9 +125,9 @@ class Learner(ABC):
                 logs.append(self.log)
         return losses, self.certificates.record_all(logs)
 
-    def set_rate(self, epoch: int) -> None:
+    def set_lr(self, epoch: int) -> None:
         """Set the learning rate of an epoch."""
-        lr = self.config.lr * rate(self.config, epoch)
+        lr = self.config.lr * lr_factor(self.config, epoch)
         for group in self.optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(lr)
@@ -134,12 +136,12 @@ class Learner(ABC):
 
     @property
     def log(self) -> SolveLog:
-        """How the equations of the last pass were solved."""
-        log: SolveLog = self.together.model.solve_log
+        """Solver statistics of the last pass."""
+        log: SolveLog = self.ensemble.model.solve_log
         return log
 
     def step(self, inputs: tuple[Any, ...], labels: Tensor, weight: Tensor) -> Tensor:
-        """Train on a batch; return the loss of each run, and look at no number."""
+        """Train on a batch; return the loss of each run, without host-device synchronisation."""
         self.module.train()
         self.optimizer.zero_grad()
         loss = row_losses(self.module(*inputs), labels)
@@ -148,51 +150,51 @@ class Learner(ABC):
         if self.config.clip is not None:
             self._clip(self.config.clip)
         self.optimizer.step()
-        self.together.step_on_device()
+        self.ensemble.step_on_device()
         return loss.detach()
 
-    def moving(self, clone: bool = False) -> list[Tensor]:
-        """Everything that a step changes, in place."""
+    def step_state(self, clone: bool = False) -> list[Tensor]:
+        """Return all tensors that a step changes in place, or copies of them."""
         states = self.optimizer.state.values()
-        kept = [*self.together.stacks, self.together.offset]
-        kept += [one for _, one in sorted(self.together.named_stacks()[1].items())]
+        kept = [*self.ensemble.stacks, self.ensemble.offset]
+        kept += [one for _, one in sorted(self.ensemble.named_stacks()[1].items())]
         kept += [state[key] for state in states for key in ("exp_avg", "exp_avg_sq", "step")]
         return [one.detach().clone() if clone else one.detach() for one in kept]
 
-    def put_back(self, before: Sequence[Tensor]) -> None:
-        """Take back what :meth:`moving` was; moments that were not there yet become zero."""
-        for place, now in enumerate(self.moving()):
+    def restore_step_state(self, before: Sequence[Tensor]) -> None:
+        """Restore a :meth:`step_state`; moments that did not exist yet become zero."""
+        for place, now in enumerate(self.step_state()):
             if place < len(before):
                 now.copy_(before[place])
             else:
                 now.zero_()
 
-    def _clip(self, most: float) -> None:
-        """Shorten the gradient of each run by itself."""
+    def _clip(self, max_norm: float) -> None:
+        """Clip the gradient norm of each run separately."""
         count = len(self.runs)
-        found = (stack.grad for stack in self.together.stacks)
+        found = (stack.grad for stack in self.ensemble.stacks)
         grads = [grad.view(count, -1) for grad in found if grad is not None]
         norm = torch.cat([grad.norm(dim=1, keepdim=True) for grad in grads], 1).norm(dim=1)
-        factor = (most / norm.clamp(min=1e-12)).clamp(max=1).unsqueeze(1)
+        factor = (max_norm / norm.clamp(min=1e-12)).clamp(max=1).unsqueeze(1)
         for grad in grads:
             grad.mul_(factor)
 
     @torch.no_grad()
     def forward(self, inputs: tuple[Any, ...]) -> Tensor:
-        """Return logits as they are for prediction, shape ``(runs, rows, classes)``."""
+        """Return logits in evaluation mode, shape ``(runs, rows, classes)``."""
         logits = self.predict(inputs)
         self.certificates.record(self.log)
         return logits
 
     @torch.no_grad()
     def predict(self, inputs: tuple[Any, ...]) -> Tensor:
-        """As :meth:`forward`, and look at no number."""
+        """As :meth:`forward`, without recording certificates, which may synchronise."""
         self.module.eval()
         logits: Tensor = self.module(*inputs)
         return logits
 
     def validate(self) -> list[tuple[float, float]]:
-        """Return loss and metric of each run on its validation part."""
+        """Return loss and metric of each run on its validation set."""
         found = []
         for run, scores in zip(self.runs, self.scores("val"), strict=True):
             targets = self.task.targets(run.split, "val").to(scores.device)
@@ -201,18 +203,18 @@ class Learner(ABC):
         return found
 
     def check_finite(self, epoch: int, losses: Sequence[float] | None = None) -> None:
-        """Name the first run that diverged.
+        """Raise an error that names the first run that diverged.
 
         Args:
-            epoch: the present one.
-            losses: of the runs, one after another, as often as they were measured; none: look at
-                the weights instead, after a pass that failed.
+            epoch (int): Number of the epoch.
+            losses (Sequence[float], optional): Losses of all runs, repeated for each measurement.
+                ``None`` checks the weights instead, after a pass that failed.
         """
         count = len(self.runs)
         what = "the loss"
         if losses is None:
             what, losses = "weights", []
-            for stack in self.together.stacks:  # their squares, which the contraction needs
+            for stack in self.ensemble.stacks:  # squares, which the contraction needs finite
                 losses += stack.detach().reshape(count, -1).square().sum(1).tolist()
         for place, run in enumerate(self.runs):
             if not all(math.isfinite(loss) for loss in losses[place::count]):
@@ -223,55 +225,59 @@ class Learner(ABC):
                 )
 
     def keep_best(self, places: Sequence[int]) -> None:
-        """Remember the present parameters of these runs as their best."""
+        """Store the current weights of these runs as their best."""
         if places:
-            index = torch.tensor(places, device=self.together.stacks[0].device)
-            now = self.together.named_stacks()
+            index = torch.tensor(places, device=self.ensemble.stacks[0].device)
+            now = self.ensemble.named_stacks()
             for name, value in (now[0] | now[1]).items():
                 self.best[name][index] = value.detach()[index]
 
     def best_of(self, place: int) -> dict[str, Tensor]:
-        """Return the best parameters of a run, as a ``state_dict`` on the CPU."""
+        """Return the best weights of a run, as a ``state_dict`` on the CPU."""
         return {name: value[place].cpu().clone() for name, value in self.best.items()}
 
     def keep(self, places: Sequence[int]) -> None:
-        """Go on with these runs only."""
-        index = torch.tensor(places, device=self.together.stacks[0].device)
+        """Drop all runs but these."""
+        index = torch.tensor(places, device=self.ensemble.stacks[0].device)
         for state in self.optimizer.state.values():
             for key in ("exp_avg", "exp_avg_sq"):
                 state[key] = state[key][index]
-        self.together.keep(places)
+        self.ensemble.keep(places)
         self.best = {name: value[index] for name, value in self.best.items()}
 
     def use_best(self) -> None:
-        """Put the best parameters of every run in place, for evaluation."""
-        self.together.restore(self.best)
+        """Load the best weights of every run, for evaluation."""
+        self.ensemble.restore(self.best)
 
     def state(self) -> dict[str, Any]:
-        """Return all that training depends on."""
+        """Return everything that training depends on, as tensors and plain data."""
         return {
-            "parameters": self.together.snapshot(),
+            "parameters": self.ensemble.snapshot(),
             "best": self.best,
             "optimizer": self.optimizer.state_dict()["state"],
-            "step": self.together.step,
+            "step": self.ensemble.step,
             "certificates": self.certificates.to_dict(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from a :meth:`state` of the same runs."""
-        self.together.restore(state["parameters"])
+        """Load a :meth:`state` of the same runs."""
+        self.ensemble.restore(state["parameters"])
         self.best = {k: v.to(self.fabric.device) for k, v in state["best"].items()}
         own = self.optimizer.state_dict()
         self.optimizer.load_state_dict({**own, "state": state["optimizer"]})
-        self.together.step = state["step"]
+        self.ensemble.step = state["step"]
         self.certificates = Certificates.from_dict(state["certificates"])
 
 
 def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the loss of every row: cross-entropy, or its mean over several labels.
 
-    Leading dimensions are kept; where a class label is -1 the loss is that of class 0, and
-    its weight must be zero.
+    Rows whose class label is -1 have the loss of class 0; their weight must be zero.
+
+    Shapes:
+        - **logits:** ``(*, rows, classes)``
+        - **labels:** ``(*, rows)``, or ``(*, rows, classes)`` for several labels per row
+        - **output:** ``(*, rows)``
     """
     logits = logits.float() if logits.dtype is torch.bfloat16 else logits
     if labels.dim() == logits.dim():
@@ -283,16 +289,8 @@ def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
     return -log.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
 
 
-def rate(config: Config, epoch: int) -> float:
-    """The part of the learning rate that the schedule leaves in an epoch."""
+def lr_factor(config: Config, epoch: int) -> float:
+    """Return the factor of the learning rate in an epoch, by the schedule."""
     if config.schedule == "constant":
         return 1.0
     return 0.5 * (1 + math.cos(math.pi * (epoch - 1) / config.epochs))
-
-
-def learner_for(task: Task) -> Callable[..., Learner]:
-    """Return the learner that fits a task: one graph, or many."""
-    from mgnni.train.many_graphs import GraphLearner
-    from mgnni.train.one_graph import NodeLearner
-
-    return NodeLearner if task.unit == "node" else GraphLearner

@@ -1,19 +1,26 @@
-"""Which configuration each benchmark is trained with unless asked otherwise.
+"""Default hyperparameters of every model on every benchmark, read from ``preset_files``.
 
-MGNNI's are here, those of all other models in :mod:`mgnni.train.baselines`. ``paper`` follows the
-text of the paper, with what it leaves open chosen on validation data; ``authors`` is the released
-code. Where the code is all that says how, both are the same.
+A file per model lists its presets: the datasets they are for, and blocks of values. Each block says
+where its values come from (``source``, explained in ``shared.json``, and ``note``), and where the
+training here differs from that source (``differs``). A block may be the name of a list of blocks in
+the same file or in ``shared.json``; later blocks override earlier ones.
+
+MGNNI has two presets per benchmark: ``paper`` follows the text of the paper, with what it leaves
+open chosen on the validation set, and ``authors`` follows the released code.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import resources
 from typing import Any
 
 from mgnni.errors import check_choice
 from mgnni.models.catalog import MGNNI, find_model
-from mgnni.models.mgnni_presets import PRESETS as MODELS
-from mgnni.train.baselines import tables
-from mgnni.train.config import Config, ModelConfig, from_dict
+from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
+from mgnni.train.config import Config, changed, options_class
 
 PRESETS = ("paper", "authors")
 KINDS: dict[str, tuple[str, ...]] = {
@@ -26,93 +33,70 @@ KINDS: dict[str, tuple[str, ...]] = {
     "chains": ("chains", "colors"),
 }
 
-_SEARCHED = {"epochs": 10_000, "patience": 500, "stopping": "authors"}
-_WEBKB: dict[str, Any] = {
-    "model": {"input_map": "mlp-relu", "scales": (1, 2, 3)},
-    "undirected": True,
-    "lr": 0.01,
-    "weight_decay": 5e-4,
-    **_SEARCHED,
-}
-_WEBKB_AUTHORS: dict[str, Any] = {
-    "model": MODELS["webkb"],
-    "undirected": True,
-    "lr": 0.5,
-    "weight_decay": 5e-6,
-    **_SEARCHED,
-}
-_WIKIPEDIA: dict[str, Any] = {"model": MODELS["wikipedia"], **_SEARCHED}
-_PPI: dict[str, Any] = {
-    "model": {**MODELS["ppi"], "dropout": 0.0},
-    "lr": 0.001,
-    "weight_decay": 0.0,
-    "batch_size": 2,
-    "epochs": 5000,
-    "patience": 500,
-}
-_TU: dict[str, Any] = {
-    "model": MODELS["tu"],
-    "lr": 0.01,
-    "weight_decay": 0.0,
-    "epochs": 500,
-    "patience": None,
-}
-_TU_AUTHORS: dict[str, Any] = {**_TU, "shuffle": False}
-_PPI_AUTHORS: dict[str, Any] = {**_PPI, "model": MODELS["ppi"], "lr": 0.01, "patience": None}
-# Neither text nor code says how chains were trained; these are the settings of EIGNN's.
-_CHAINS: dict[str, Any] = {
-    "model": {"hidden_channels": None, "input_map": "identity", "scales": (1, 4, 8)},
-    "epochs": 2000,
-    "patience": 200,
-    "stopping": "loss",
-}
-_PAPER: dict[str, dict[str, Any]] = {
-    "wisconsin": {**_WEBKB, "model": {**_WEBKB["model"], "scales": (1, 2)}},
-    **dict.fromkeys(("cornell", "cornell-fixed", "texas"), _WEBKB),
-    **dict.fromkeys(
-        ("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered"), _WIKIPEDIA
-    ),
-    **dict.fromkeys(KINDS["ppi"], _PPI),
-    **dict.fromkeys(KINDS["graphs"], _TU),
-    **dict.fromkeys(KINDS["chains"], _CHAINS),
-}
-_AUTHORS: dict[str, dict[str, Any]] = {
-    **_PAPER,
-    **dict.fromkeys(("cornell", "texas", "wisconsin", "cornell-fixed"), _WEBKB_AUTHORS),
-    **dict.fromkeys(KINDS["ppi"], _PPI_AUTHORS),
-    **dict.fromkeys(KINDS["graphs"], _TU_AUTHORS),
-}
-
 
 def preset_for(
     dataset: str, level: str = "node", preset: str = "paper", model: str = MGNNI
 ) -> Config:
-    """Return the configuration for a benchmark, or a sensible one for any other data.
+    """Return the configuration of a model for a benchmark, or a default for any other data.
 
     Args:
-        dataset: name of a benchmark, or of anything else.
-        level: ``"node"`` or ``"graph"``, for data that has no preset.
-        preset: ``"paper"`` or ``"authors"``; only MGNNI has both.
-        model: name of the model.
+        dataset (str): Name of a benchmark, or of anything else.
+        level (str, optional): ``"node"`` or ``"graph"``, for data that has no preset.
+            (default: :obj:`"node"`)
+        preset (str, optional): ``"paper"`` or ``"authors"``; only MGNNI has both.
+            (default: :obj:`"paper"`)
+        model (str, optional): Name of the model. (default: :obj:`"mgnni"`)
     """
     check_choice("preset", preset, PRESETS)
-    if find_model(model).name != MGNNI:
-        return from_dict(Config, {**_baseline(model, dataset, level), "architecture": model})
-    table = _PAPER if preset == "paper" else _AUTHORS
-    if dataset in table:
-        data = {**table[dataset]}
-        # A model's own preset also says by what its rows are; here the task does.
-        data["model"] = {k: v for k, v in data["model"].items() if k != "level"}
-        return from_dict(Config, data)
-    if level == "graph":
-        return Config(ModelConfig(head="graph", dropout=0.1), weight_decay=0.0, epochs=500)
-    return Config()
+    config = Config(options_class(model)(), model)
+    return changed(config, _values(model, preset_blocks(dataset, level, preset, model)))
 
 
-def _baseline(model: str, dataset: str, level: str) -> dict[str, Any]:
-    """The settings of another model: for a benchmark, or for those of its kind."""
-    table = tables.PRESETS[model]
-    kind = next((kind for kind, names in KINDS.items() if dataset in names), None)
-    for_kind = table.get(kind or ("graphs" if level == "graph" else "heterophilic"), {})
-    found: dict[str, Any] = table.get(dataset) or for_kind.get(dataset) or for_kind
-    return found if "model" in found else {"epochs": 500, "patience": 100}
+def preset_blocks(dataset: str, level: str, preset: str, model: str) -> Sequence[Any]:
+    """Return the blocks of a preset; the most specific one that lists the dataset applies."""
+    groups = {**preset_file("shared")["groups"], **KINDS}
+    names = [dataset, *(name for name, members in groups.items() if dataset in members)]
+    if len(names) == 1:
+        names = [f"other {level}s"]
+    for name in names:
+        for entry in preset_file(find_model(model).name)["presets"]:
+            if name in entry["datasets"] and entry.get("preset", preset) == preset:
+                found: Sequence[Any] = entry["settings"]
+                return found
+    return ["default"]
+
+
+def space_for(model: str) -> Mapping[str, tuple[Any, ...]]:
+    """Return the values of each hyperparameter that are worth searching for a model.
+
+    Args:
+        model (str): Name of the model.
+    """
+    name = find_model(model).name
+    return {
+        option: tuple(tuple(one) if isinstance(one, list) else one for one in values)
+        for option, values in _values(name, preset_file(name)["search"]).items()
+    }
+
+
+@lru_cache
+def preset_file(name: str) -> dict[str, Any]:
+    """Return the content of a file of presets: that of a model, or ``"shared"``."""
+    file = resources.files("mgnni.train") / "preset_files" / f"{name}.json"
+    found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return found
+
+
+def _values(model: str, blocks: Sequence[Any]) -> dict[str, Any]:
+    """Merge the values of blocks, and of those that they name."""
+    named = {**preset_file("shared")["blocks"], **preset_file(model).get("blocks", {})}
+    values: dict[str, Any] = {}
+    for block in blocks:
+        if isinstance(block, str):
+            values.update(_values(model, named[block]))
+        elif "from_preset" in block:  # those of MGNNI.from_preset; the task decides the level
+            own = MODEL_PRESETS[block["from_preset"]]
+            values.update({name: value for name, value in own.items() if name != "level"})
+        else:
+            values.update(block["values"])
+    return values

@@ -1,31 +1,56 @@
-"""The report of a training: one plain dictionary that the screen and the file share."""
+"""The report of a training: one plain dictionary, shown on screen and stored in a file."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
+import platform
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
+import torch_geometric
 
 from mgnni.data.task import Task
-from mgnni.train.build import num_parameters
 from mgnni.train.training import Training
-from mgnni.train.versions import commit, device_name, versions
+from mgnni.version import __version__
 
 FORMAT = 1
 
 
+def make_header(training: Training) -> dict[str, Any]:
+    """Return everything that decides the outcome of a training, for ``config.json``."""
+    experiment = training.experiment
+    return {
+        "format": FORMAT,
+        "data": {"origin": experiment.source.origin, **describe(experiment.task)},
+        "config": experiment.config.to_dict(),
+        "runs": [vars(run) for run in experiment.runs],
+        "rule": experiment.rule,
+        "metric": experiment.task.metric,
+        "together": experiment.together,
+        "device": training.fabric.device.type,
+        "deterministic": experiment.deterministic,
+        "versions": versions(),
+    }
+
+
 def make_report(training: Training, seconds: float) -> dict[str, Any]:
-    """Gather what was asked, measured and certified. Only ``seconds`` depends on the clock."""
-    plan, rule = training.plan, training.rule
-    order = {run: place for place, run in enumerate(plan.runs)}
-    finished = sorted(training.finished, key=lambda one: order[one.run])
-    score = rule.score([one.history(plan.task.metric) for one in finished])
+    """Return the report of a finished training; only ``seconds`` depends on the clock.
+
+    Args:
+        training (Training): The training.
+        seconds (float): Its duration.
+    """
+    experiment, task, rule = training.experiment, training.task, training.rule
+    results = training.results()
+    score = rule.score([one.history(task.metric) for one in results])
     runs = []
-    for one, value, epoch in zip(finished, score.values, score.epochs, strict=True):
+    for one, value, epoch in zip(results, score.values, score.epochs, strict=True):
         run: dict[str, Any] = {
             "split": one.run.split,
             "seed": one.run.seed,
@@ -33,18 +58,17 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
             "best_epoch": one.selected_epoch,
             "val": one.val,
             "test": one.test,
-            "reported": {"epoch": epoch, plan.task.metric: value},
+            "reported": {"epoch": epoch, task.metric: value},
         }
         if one.test_curve is not None:
             run["test_curve"] = one.test_curve
         runs.append(run)
-    task = plan.task
     return {
         "format": FORMAT,
         "command": "train",
-        "model": plan.config.architecture,
-        "dataset": plan.task.name,
-        "metric": plan.task.metric,
+        "model": experiment.config.architecture,
+        "dataset": task.name,
+        "metric": task.metric,
         "protocol": {
             "rule": rule.name,
             "description": rule.description,
@@ -53,10 +77,10 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         },
         "score": {"mean": score.mean, "std": score.std, "n": score.n},
         "runs": runs,
-        "config": plan.config.to_dict(),
-        "parameters": num_parameters(plan.config, task.num_features, len(task.classes), task.level),
-        "together": plan.together,
-        "data": describe(plan.task),
+        "config": experiment.config.to_dict(),
+        "parameters": sum(one.numel() for one in experiment.model.parameters()),
+        "together": experiment.together,
+        "data": describe(task),
         "solver": training.certificates.to_dict(),
         "device": device_name(training.fabric.device),
         "versions": versions(),
@@ -66,7 +90,7 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
 
 
 def describe(task: Task) -> dict[str, Any]:
-    """What the data were, by counts and by a fingerprint of every number in them."""
+    """Return the sizes of the data, and a fingerprint of all numbers in them."""
     return {
         "level": task.level,
         "graphs": len(task.graphs),
@@ -81,7 +105,7 @@ def describe(task: Task) -> dict[str, Any]:
 
 
 def fingerprint(task: Task) -> str:
-    """Return a hash of the graphs, the classes, and the labels and rows of training and choice."""
+    """Return a hash of graphs, classes, splits, and the training and validation labels."""
     digest = hashlib.sha256(json.dumps([task.name, task.level, list(task.classes)]).encode())
     tensors = [
         tensor
@@ -94,13 +118,13 @@ def fingerprint(task: Task) -> str:
         tensors += [task.targets(index, part) for part in ("train", "val")]
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        # Flat, as an empty tensor of any other shape has no bytes to look at.
+        # Flattened, since an empty tensor of any other shape cannot be viewed as bytes.
         digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """The report as text; a number that is not finite is an error, not a word in the file."""
+    """Return data as JSON text; numbers that are not finite are an error."""
     return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False, default=_plain) + "\n"
 
 
@@ -108,3 +132,48 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     raise TypeError(f"cannot write {type(value).__name__} as JSON")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of all packages that results depend on."""
+    return {
+        "mgnni": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "torch_geometric": torch_geometric.__version__,
+        "numpy": numpy.__version__,
+    }
+
+
+def commit() -> str | None:
+    """Return the commit of the source, with ``+`` if it has changes; ``None`` if installed."""
+    folder = Path(__file__).parent
+    try:
+        # First whether this file is tracked: an environment may lie inside another repository.
+        _, found, state = (
+            subprocess.run(
+                ["git", "-C", str(folder), *command],
+                capture_output=True,
+                text=True,
+                timeout=5,
+                check=True,
+            ).stdout.strip()
+            for command in (
+                ["ls-files", "--error-unmatch", "--", __file__],
+                ["rev-parse", "HEAD"],
+                ["status", "--porcelain", "--", str(folder)],
+            )
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found + ("+" if state else "")
+
+
+def device_name(device: torch.device) -> str:
+    """Return the name of a device in a report."""
+    if device.type == "cuda":
+        return f"cuda ({torch.cuda.get_device_name(device)})"
+    if device.type != "cpu":
+        return device.type
+    threads = torch.get_num_threads()
+    return f"cpu ({threads} thread{'s' if threads > 1 else ''})"

@@ -1,4 +1,4 @@
-"""From whatever a person calls data to a task."""
+"""Tasks from names of benchmarks, paths and PyG objects."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FRACTIONS = (0.6, 0.2, 0.2)
 
 @dataclass(frozen=True)
 class Source:
-    """A task, and how to read other data alike.
+    """A task, and how to read more data of the same kind.
 
     Attributes:
-        task: what is to be learnt.
-        schema: of files and PyG objects; none for a benchmark.
-        origin: what the data were taken from, for the record.
+        task: Graphs, labels, splits and metric.
+        schema: How files and PyG objects are read; ``None`` for a benchmark.
+        origin: Where the data come from, for the report.
     """
 
     task: Task
@@ -38,7 +38,7 @@ class Source:
 
     @property
     def preset(self) -> str:
-        """Whose preset applies: the benchmark's; a file may only be called like one."""
+        """Name of the benchmark whose preset applies; empty for files, whatever their name."""
         return self.task.name if self.schema is None else ""
 
 
@@ -51,29 +51,34 @@ def find_source(
     num_splits: int = 1,
     split_seed: int = 0,
 ) -> Source:
-    """Make a task of a benchmark's name, a path, a PyG object, or a task.
+    """Return the task of a benchmark, a path, a PyG object or a task.
 
     Args:
-        data: one of these. A name is a benchmark if there is one; ``./name`` and a ``Path`` are
-            always a path.
-        options: of the benchmark.
-        tables: which column of a file is what.
-        metric: the one that counts, instead of the usual one.
-        num_splits: splits to draw if the data have none, stratified, 60/20/20.
-        split_seed: of these splits.
+        data (str or Path or Data or Dataset or list[Data] or Task): The data. A string is the name
+            of a benchmark if there is one; ``./name`` and a ``Path`` are always a path.
+        options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
+        tables (TableOptions, optional): Roles of the columns of files. (default: :obj:`None`)
+        metric (str, optional): Metric to use instead of that of the task. (default: :obj:`None`)
+        num_splits (int, optional): Number of splits to draw if the data have none, stratified,
+            60/20/20. (default: :obj:`1`)
+        split_seed (int, optional): Seed of these splits. (default: :obj:`0`)
     """
     name = str(data) if isinstance(data, (str, Path)) else type(data).__name__
     benchmark = benchmark_named(data) is not None
     if options and not benchmark:
         raise ArgumentError(
-            f"'options' are those of a benchmark (got {sorted(options)} for {name!r}); leave "
-            "them out"
+            f"'options' are for benchmarks only (got {sorted(options)} for {name!r}); leave them "
+            "out"
         )
     if benchmark or isinstance(data, Task):
-        _refuse(tables, name)
+        if tables is not None and tables.given():
+            raise ArgumentError(
+                f"columns are for data in files (got {', '.join(tables.given())} for {name}); "
+                f"leave them out, or write ./{name} for a path"
+            )
         task = load_task(name, **(options or {})) if benchmark else data
-        task = _measured_by(task, metric)
-        task = task if task.splits else _dealt(task, num_splits, split_seed)
+        task = task if metric is None else task.with_metric(metric)
+        task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
         return Source(task, None, name if benchmark else task.name)
     if isinstance(data, (str, Path)):
         file = _read(name, tables)
@@ -85,29 +90,21 @@ def find_source(
             f"(got {type(data).__name__})"
         )
     task = file.task(metric=metric)
-    if not task.splits:
-        task = _dealt(task, num_splits, split_seed)
+    task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
     return Source(task, file.schema, origin)
 
 
 def _read(name: str, tables: TableOptions | None) -> GraphFile:
     if not Path(name).exists():
-        near = ", ".join(ENTRIES)
         raise DataError(
-            f"{name!r} is neither a benchmark nor a path; benchmarks: {near}; a path is a folder "
-            "with nodes.csv and edges.csv, or a .npz or .pt file"
+            f"{name!r} is neither a benchmark nor a path; benchmarks: {', '.join(ENTRIES)}; a path "
+            "is a folder with nodes.csv and edges.csv, or a .npz or .pt file"
         )
     return read_graphs(Path(name), tables)
 
 
-def _measured_by(task: Task, metric: str | None) -> Task:
-    """Have another metric count, if one is asked for."""
-    return task if metric is None else task.with_metric(metric)
-
-
-def _dealt(task: Task, num_splits: int, seed: int) -> Task:
-    """Give splits to data that have none."""
+def _with_random_splits(task: Task, num_splits: int, seed: int) -> Task:
     labels = stratified_labels(task)
     if task.multilabel or task.unit != task.level:
         labels = torch.zeros(task.num_units, dtype=torch.long)
@@ -116,11 +113,3 @@ def _dealt(task: Task, num_splits: int, seed: int) -> Task:
         f"no splits in the data: {num_splits} drawn at random, stratified, 60/20/20, seed {seed}",
     )
     return found
-
-
-def _refuse(tables: TableOptions | None, name: str) -> None:
-    if tables is not None and tables.given():
-        raise ArgumentError(
-            f"columns are for data in files (got {', '.join(tables.given())} for {name}); leave "
-            f"them out, or write ./{name} for a path"
-        )

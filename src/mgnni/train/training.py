@@ -1,4 +1,4 @@
-"""From a plan to finished runs, and back to work after an interruption."""
+"""The training loop over groups of runs; its state can be saved and loaded after every epoch."""
 
 from __future__ import annotations
 
@@ -6,170 +6,61 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
-from mgnni.data.rules import Rule, RunHistory, get_rule
+from mgnni.data.rules import get_rule
 from mgnni.data.task import Task
-from mgnni.errors import ArgumentError, ConvergenceError, DataError
-from mgnni.train.build import bare_model
+from mgnni.errors import ArgumentError, ConvergenceError
 from mgnni.train.certificates import Certificates
-from mgnni.train.config import Config
-from mgnni.train.learner import Learner, check_graphs, learner_for
-from mgnni.train.select import Selector
-from mgnni.train.streams import Run
+from mgnni.train.experiment import Experiment
+from mgnni.train.graph_learner import GraphLearner
+from mgnni.train.learner import Learner
+from mgnni.train.node_learner import NodeLearner
+from mgnni.train.runs import EarlyStopping, Epoch, Run, RunResult
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-SMALL = 2**17  # numbers in the states of a run, up to which a second thread only waits
-MOST_AT_ONCE = 2**28  # numbers in the states of all runs of a group: 1 GiB in single precision
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be trained.
-
-    Attributes:
-        task: graphs, labels, splits, metric.
-        config: model and training.
-        runs: one training each.
-        rule: which epoch is reported.
-        together: train the runs of one graph as one batched model.
-    """
-
-    task: Task
-    config: Config
-    runs: tuple[Run, ...]
-    rule: str = "validation"
-    together: bool = True
-
-    @property
-    def size(self) -> int:
-        """Numbers in the states of one run, on one graph or on a batch of mean size."""
-        model, graphs = self.config.model, self.task.graphs
-        nodes = sum(int(graph.num_nodes) for graph in graphs)
-        nodes = nodes * min(self.config.batch_size, len(graphs)) // len(graphs)
-        width = model.hidden_channels or self.task.num_features
-        deep = getattr(model, "num_layers", None) or len(getattr(model, "scales", (1,)))
-        return max(nodes * width * deep, 1)
-
-    def groups(self) -> list[list[Run]]:
-        """Runs that are trained side by side."""
-        size = 1
-        if self.together and self.task.unit == "node" and self._shares_graph():
-            size = max(MOST_AT_ONCE // self.size, 1)
-        return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
-
-    def _shares_graph(self) -> bool:
-        """Whether the model can be mapped over runs, which may depend on its options."""
-        task, classes = self.task, len(self.task.classes)
-        return bare_model(self.config, task.num_features, classes, task.level).supports_vmap
-
-    def check(self) -> Rule:
-        """Refuse a plan that cannot be carried out; return its rule."""
-        rule = get_rule(self.rule)
-        check_graphs(self.task.graphs, self.task.num_features)
-        for split in sorted({run.split for run in self.runs}):
-            where = f"{self.task.name}, split {split}"
-            self.task.check_metric(split)
-            if self.task.rows(split, "test").numel() == 0:
-                raise DataError(f"{where}: no labelled row to test on; give the test part some")
-            if not rule.needs_test_curve and self.task.rows(split, "val").numel() == 0:
-                raise DataError(
-                    f"{where}: rule '{rule.name}' needs labelled validation rows (got none); hold "
-                    "some out of the training part, or ask for another rule"
-                )
-        return rule
-
-
-@dataclass
-class Finished:
-    """A run that has been trained and evaluated.
-
-    Attributes:
-        run: which one.
-        selected_epoch: the epoch its weights are from.
-        epochs: how many it was trained for.
-        val: metrics on validation at that epoch; empty if there is none.
-        test: metrics on the test part.
-        test_curve: the metric on the test part after every epoch, for rules that ask for it.
-        weights: ``state_dict`` of the model.
-    """
-
-    run: Run
-    selected_epoch: int
-    epochs: int
-    val: dict[str, float]
-    test: dict[str, float]
-    test_curve: list[float] | None
-    weights: dict[str, Tensor]
-
-    def history(self, metric: str) -> RunHistory:
-        """What a rule needs to know of it."""
-        curve = None if self.test_curve is None else tuple(self.test_curve)
-        run, test = self.run, self.test[metric]
-        return RunHistory(run.split, run.seed, self.selected_epoch, test, curve)
-
-
-@dataclass
-class Epoch:
-    """What is known after an epoch of a group, for progress and log."""
-
-    group: int
-    groups: int
-    epoch: int
-    epochs: int
-    runs: list[Run]
-    loss: list[float]
-    val_loss: list[float]
-    val_metric: list[float]
-    best_metric: list[float]
-    waited: int  # the least patience used up of all runs
-    finished: int
-
-    def row(self) -> dict[str, Any]:
-        """A row of the log."""
-        return {
-            "epoch": self.epoch,
-            "split": [run.split for run in self.runs],
-            "seed": [run.seed for run in self.runs],
-            "loss": self.loss,
-            "val_loss": self.val_loss,
-            "val_metric": self.val_metric,
-        }
-
-
 OnEpoch = Callable[[Epoch], None]
+
+
+def learner_for(task: Task) -> type[NodeLearner] | type[GraphLearner]:
+    """Return the learner of a task: for the nodes of one graph, or for many graphs."""
+    return NodeLearner if task.unit == "node" else GraphLearner
 
 
 @dataclass
 class Training:
-    """A plan in progress. Everything it depends on is in :meth:`state`."""
+    """An experiment in progress; everything it depends on is in :meth:`state`.
 
-    plan: Plan
+    Args:
+        experiment (Experiment): What to train.
+        fabric (Fabric): Device and precision.
+    """
+
+    experiment: Experiment
     fabric: Fabric
-    finished: list[Finished] = field(default_factory=list)
+    finished: list[RunResult] = field(default_factory=list)
     certificates: Certificates = field(default_factory=Certificates)
     log: list[dict[str, Any]] = field(default_factory=list)
     group: int = 0
     epoch: int = 0
     learner: Learner | None = None
-    selectors: list[Selector] = field(default_factory=list)
+    stopping: list[EarlyStopping] = field(default_factory=list)
     curves: list[list[float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.rule = self.plan.check()
-        self.groups = self.plan.groups()
-        task, splits = self.plan.task, {run.split for run in self.plan.runs}
-        # Runs are chosen on validation data if all have some; a rule may do without.
-        self.validates = all(task.rows(split, "val").numel() for split in splits)
+        self.task, self.config = self.experiment.task, self.experiment.config
+        self.rule = get_rule(self.experiment.rule)
+        self.groups = self.experiment.groups()
+        # Epochs are selected on validation sets if all splits have one; some rules need none.
+        splits = self.experiment.splits
+        self.validates = all(self.task.rows(split, "val").numel() for split in splits)
 
     def run(self, on_epoch: OnEpoch, save: Callable[[], None]) -> None:
         """Train until all runs are finished.
 
         Args:
-            on_epoch: called after every epoch.
-            save: called where :meth:`state` may be written down.
+            on_epoch (Callable[[Epoch], None]): Called after every epoch.
+            save (Callable[[], None]): Called when :meth:`state` may be saved.
         """
         while self.group < len(self.groups):
             if self.learner is None:
@@ -179,70 +70,71 @@ class Training:
                 save()
 
     def _begin(self, runs: Sequence[Run]) -> None:
-        task, config = self.plan.task, self.plan.config
-        self.learner = learner_for(task)(task, config, runs, self.fabric)
-        self.selectors = [Selector.of(config) for _ in runs]
+        self.learner = learner_for(self.task)(self.task, self.config, runs, self.fabric)
+        self.stopping = [EarlyStopping.from_config(self.config) for _ in runs]
         self.curves = [[] for _ in runs]
         self.epoch = 0
 
     def _one_epoch(self, on_epoch: OnEpoch) -> None:
-        learner, config = self._learner(), self.plan.config
+        learner = self._learner()
         self.epoch += 1
         try:
             loss = learner.train_epoch(self.epoch)
             val = learner.validate() if self.validates else []
             test = self._measure("test") if self.rule.needs_test_curve else []
         except (ArgumentError, ConvergenceError):
-            learner.check_finite(self.epoch)
+            learner.check_finite(self.epoch)  # diverged weights explain the error better
             raise
         learner.check_finite(self.epoch, [*loss, *(one[0] for one in val)])
-        if val:
-            better = [s.update(self.epoch, *v) for s, v in zip(self.selectors, val, strict=True)]
-        else:
-            better = [True for _ in self.selectors]
-            for selector in self.selectors:
-                selector.best_epoch = self.epoch
-        learner.keep_best([place for place, yes in enumerate(better) if yes])
-        if test:
-            for curve, metrics in zip(self.curves, test, strict=True):
-                curve.append(metrics[self.plan.task.metric])
-        on_epoch(self._heard(loss, val))
-        last = self.epoch >= config.epochs
+        learner.keep_best(self._improved(val))
+        for curve, metrics in zip(self.curves if test else [], test, strict=True):
+            curve.append(metrics[self.task.metric])
+        epoch = self._epoch(loss, val)
+        self.log.append(epoch.row())
+        on_epoch(epoch)
+        last = self.epoch >= self.config.epochs
         stops = val and not self.rule.needs_test_curve
-        done = [p for p, s in enumerate(self.selectors) if last or (stops and s.done)]
+        done = [p for p, one in enumerate(self.stopping) if last or (stops and one.done)]
         if done:
             self._finish(done)
 
-    def _heard(self, loss: list[float], val: list[tuple[float, float]]) -> Epoch:
-        heard = Epoch(
+    def _improved(self, val: list[tuple[float, float]]) -> list[int]:
+        """Return the runs whose best epoch is this one; without validation, all of them."""
+        if val:
+            pairs = enumerate(zip(self.stopping, val, strict=True))
+            return [place for place, (one, found) in pairs if one.update(self.epoch, *found)]
+        for one in self.stopping:
+            one.best_epoch = self.epoch
+        return list(range(len(self.stopping)))
+
+    def _epoch(self, loss: list[float], val: list[tuple[float, float]]) -> Epoch:
+        return Epoch(
             group=self.group,
             groups=len(self.groups),
             epoch=self.epoch,
-            epochs=self.plan.config.epochs,
+            epochs=self.config.epochs,
             runs=list(self._learner().runs),
             loss=loss,
             val_loss=[one[0] for one in val],
             val_metric=[one[1] for one in val],
-            best_metric=[s.best_metric for s in self.selectors] if val else [],
-            waited=min(s.waited for s in self.selectors),
+            best_metric=[one.best_metric for one in self.stopping] if val else [],
+            waited=min(one.waited for one in self.stopping),
             finished=len(self.finished),
         )
-        self.log.append(heard.row())
-        return heard
 
     def _finish(self, done: list[int]) -> None:
-        """Evaluate runs at their selected epochs, and take them out of the training."""
+        """Evaluate runs at their selected epochs, and remove them from the training."""
         learner = self._learner()
-        now = learner.together.snapshot()
+        now = learner.ensemble.snapshot()
         learner.use_best()
         val = self._measure("val") if self.validates else [{} for _ in learner.runs]
         test = self._measure("test", only=done)
-        learner.together.restore(now)
+        learner.ensemble.restore(now)
         for place, measured in zip(done, test, strict=True):
             self.finished.append(
-                Finished(
+                RunResult(
                     run=learner.runs[place],
-                    selected_epoch=self.selectors[place].best_epoch,
+                    selected_epoch=self.stopping[place].best_epoch,
                     epochs=self.epoch,
                     val=val[place],
                     test=measured,
@@ -253,7 +145,7 @@ class Training:
         rest = [place for place in range(len(learner.runs)) if place not in done]
         if rest:
             learner.keep(rest)
-            self.selectors = [self.selectors[place] for place in rest]
+            self.stopping = [self.stopping[place] for place in rest]
             self.curves = [self.curves[place] for place in rest]
             return
         self.certificates.merge(learner.certificates)
@@ -261,18 +153,22 @@ class Training:
         self.group += 1
 
     def _measure(self, part: str, only: Sequence[int] | None = None) -> list[dict[str, float]]:
-        learner, task = self._learner(), self.plan.task
+        learner = self._learner()
         scores = learner.scores(part)
         places = range(len(scores)) if only is None else only
-        return [task.evaluate(scores[p], learner.runs[p].split, part) for p in places]
+        return [self.task.evaluate(scores[p], learner.runs[p].split, part) for p in places]
 
     def _learner(self) -> Learner:
         if self.learner is None:
             raise RuntimeError("no group is in training")
         return self.learner
 
+    def results(self) -> list[RunResult]:
+        """Return the finished runs in the order of the experiment."""
+        return sorted(self.finished, key=lambda one: self.experiment.runs.index(one.run))
+
     def state(self) -> dict[str, Any]:
-        """Return everything, as tensors and plain data."""
+        """Return the state of the training as tensors and plain data."""
         learner = self.learner
         return {
             "finished": [{**vars(one), "run": asdict(one.run)} for one in self.finished],
@@ -282,13 +178,15 @@ class Training:
             "epoch": self.epoch,
             "runs": None if learner is None else [asdict(run) for run in learner.runs],
             "learner": None if learner is None else learner.state(),
-            "selectors": [asdict(selector) for selector in self.selectors],
+            "selectors": [asdict(one) for one in self.stopping],
             "curves": self.curves,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from a :meth:`state` of the same plan."""
-        self.finished = [Finished(**{**one, "run": Run(**one["run"])}) for one in state["finished"]]
+        """Load a :meth:`state` of the same experiment."""
+        self.finished = [
+            RunResult(**{**one, "run": Run(**one["run"])}) for one in state["finished"]
+        ]
         self.certificates = Certificates.from_dict(state["certificates"])
         self.log, self.group = state["log"], state["group"]
         if state["learner"] is None:
@@ -296,5 +194,5 @@ class Training:
         self._begin([Run(**run) for run in state["runs"]])
         self._learner().load_state(state["learner"])
         self.epoch = state["epoch"]
-        self.selectors = [Selector(**selector) for selector in state["selectors"]]
+        self.stopping = [EarlyStopping(**one) for one in state["selectors"]]
         self.curves = state["curves"]

@@ -1,4 +1,4 @@
-"""Several runs of one model as a single module: parameters stacked, mapped over by ``vmap``."""
+"""Models from configurations, and several runs of a model as one module."""
 
 from __future__ import annotations
 
@@ -11,18 +11,53 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from mgnni.layers.regularization import Dropout
-from mgnni.train.streams import INITIAL, Run, dropout_keys, offset
+from mgnni.models.base import GraphModel
+from mgnni.models.catalog import make_model
+from mgnni.train.config import Config
+from mgnni.train.runs import INITIAL, Run, dropout_keys, dropout_offset
 
 
-class Together(nn.Module):
-    """Runs that share a graph are columns of one product with it, and otherwise strangers.
+def build_model(config: Config, in_channels: int, out_channels: int, level: str) -> GraphModel:
+    """Build the model of a configuration.
 
-    Each has its own parameters, drawn from its own seed, and its own dropout masks, so that it
+    Args:
+        config (Config): Model and training hyperparameters.
+        in_channels (int): Number of input features.
+        out_channels (int): Number of classes or labels.
+        level (str): ``"node"`` or ``"graph"``.
+    """
+    options = dict(vars(config.model))
+    hidden = options.pop("hidden_channels")
+    return make_model(
+        config.architecture, in_channels, hidden, out_channels, level=level, **options
+    )
+
+
+def meta_model(config: Config, in_channels: int, out_channels: int, level: str) -> GraphModel:
+    """As :func:`build_model`, on the meta device: without memory and random numbers."""
+    with torch.device("meta"):
+        return build_model(config, in_channels, out_channels, level)
+
+
+def num_parameters(config: Config, in_channels: int, out_channels: int, level: str) -> int:
+    """Return the number of learnable parameters of a model."""
+    model = meta_model(config, in_channels, out_channels, level)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+class Ensemble(nn.Module):
+    """Trains independent runs on one graph as one vmapped module.
+
+    Every run has its own parameters, drawn from its own seed, and its own dropout masks, so it
     learns what it would learn alone.
 
     Args:
-        build: makes one model.
-        runs: the runs.
+        build (Callable[[], nn.Module]): Builds one model.
+        runs (Sequence[Run]): The runs.
+
+    Shapes:
+        - **input:** as the model, shared by all runs
+        - **output:** logits, ``(runs, rows, classes)``
     """
 
     keys: Tensor
@@ -31,9 +66,9 @@ class Together(nn.Module):
     def __init__(self, build: Callable[[], nn.Module], runs: Sequence[Run]) -> None:
         super().__init__()
         self.runs = list(runs)
-        models = [_drawn(build, run) for run in runs]
+        models = [_initialized(build, run) for run in runs]
         parameters, buffers = stack_module_state(models)
-        self._hidden = (models[0],)  # in a tuple, so that its parameters are not ours as well
+        self._template = (models[0],)  # in a tuple, so that its parameters are not registered
         self.parameter_names = list(parameters)
         self.stacks = nn.ParameterList([p.detach().clone() for p in parameters.values()])
         self.dropouts = []
@@ -48,35 +83,35 @@ class Together(nn.Module):
             self.register_buffer(f"buffer_{index}", buffers[name])
         keys = dropout_keys(self.runs, len(self.dropouts), torch.device("cpu"))
         self.register_buffer("keys", keys, persistent=False)
-        # Where the model is, so that a recorded step finds the present one.
+        # On the device of the model, so that a captured step reads the current one.
         self.register_buffer("offset", torch.zeros((), dtype=torch.long), persistent=False)
         self._step = 0
 
     @property
     def model(self) -> Any:
-        """The model itself, with nobody's parameters; it knows its options and its last solves."""
-        return self._hidden[0]
+        """The model that is mapped over runs; it has the options and the last solves."""
+        return self._template[0]
 
     @property
     def step(self) -> int:
-        """How many steps were taken; each has dropout masks of its own."""
+        """Number of training steps; each has its own dropout masks."""
         return self._step
 
     @step.setter
     def step(self, step: int) -> None:
         self._step = step
-        self.offset.fill_(offset(step))
+        self.offset.fill_(dropout_offset(step))
 
     def step_on_device(self) -> None:
-        """Take a step where the masks are made; on the host it is counted by :meth:`counted`."""
-        self.offset.add_(offset(1))
+        """Advance the dropout masks by a step; :meth:`count_steps` counts it on the host."""
+        self.offset.add_(dropout_offset(1))
 
-    def counted(self, steps: int = 1) -> None:
+    def count_steps(self, steps: int = 1) -> None:
         """Count steps that were taken on the device."""
         self._step += steps
 
-    def train(self, mode: bool = True) -> Together:
-        """Switch between training and evaluation."""
+    def train(self, mode: bool = True) -> Ensemble:
+        """Set training or evaluation mode."""
         super().train(mode)
         self.model.train(mode)
         return self
@@ -91,36 +126,36 @@ class Together(nn.Module):
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Any:
             return functional_call(self.model, (parameters, buffers), inputs)
 
-        if len(self.runs) == 1:  # mapping over a single run costs more than the run
+        if len(self.runs) == 1:  # vmap over a single run costs more than the run
             alone = ({k: v.squeeze(0) for k, v in part.items()} for part in (parameters, buffers))
             single: Tensor = one(*alone)
             return single.unsqueeze(0)
         with warnings.catch_warnings():
-            # BatchNorm has no rule of its own; the general one is right, and fast enough.
+            # BatchNorm has no batching rule; the fallback is correct, and fast enough.
             warnings.filterwarnings("ignore", "There is a performance drop because we have not")
             logits: Tensor = vmap(one)(parameters, buffers)
         return logits
 
     def named_stacks(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Return parameters and buffers by their names in the model, stacked over runs."""
+        """Return parameters and buffers by name, stacked over runs."""
         parameters = {n: p.detach() for n, p in zip(self.parameter_names, self.stacks, strict=True)}
         buffers = {n: getattr(self, f"buffer_{i}") for i, n in enumerate(self.buffer_names)}
         return parameters, buffers
 
     def snapshot(self) -> dict[str, Tensor]:
-        """Return a copy of everything that ``state_dict`` of a model holds, stacked over runs."""
+        """Return a copy of the ``state_dict`` of the model, stacked over runs."""
         parameters, buffers = self.named_stacks()
         return {name: value.detach().clone() for name, value in (parameters | buffers).items()}
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Take back a :meth:`snapshot` of as many runs."""
+        """Load a :meth:`snapshot` of the same number of runs."""
         parameters, buffers = self.named_stacks()
         for name, value in (parameters | buffers).items():
             value.copy_(state[name])
 
     def keep(self, places: Sequence[int]) -> None:
-        """Go on with these runs only; their order may not change."""
+        """Drop all runs but these, which must be in ascending order."""
         index = torch.tensor(places, device=self.stacks[0].device)
         for stack in self.stacks:
             stack.data = stack.data[index]
@@ -131,13 +166,13 @@ class Together(nn.Module):
         self.runs = [self.runs[place] for place in places]
 
 
-def _drawn(build: Callable[[], nn.Module], run: Run) -> nn.Module:
+def _initialized(build: Callable[[], nn.Module], run: Run) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
-        # That of the CPU alone: torch.manual_seed would seed accelerators too.
-        torch.default_generator.manual_seed(run.number(INITIAL))
+        # Of the CPU only: torch.manual_seed would also seed accelerators.
+        torch.default_generator.manual_seed(run.seed_for(INITIAL))
         return build()
 
 
 def _in_full_precision(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Widen what goes into a BatchNorm: ``vmap`` has no rule for one in mixed precision."""
+    """Convert inputs of a BatchNorm to float32: ``vmap`` has no rule for mixed precision."""
     return tuple(x.float() if x.dtype is torch.bfloat16 else x for x in inputs)

@@ -6,9 +6,9 @@ from torch_geometric.data import Batch
 from mgnni import Propagation
 from mgnni.data.split import Split
 from mgnni.errors import ArgumentError
-from mgnni.train.build import build_model
-from mgnni.train.many_graphs import GraphLearner
-from mgnni.train.streams import INITIAL, Run, order
+from mgnni.train.ensemble import build_model
+from mgnni.train.graph_learner import GraphLearner
+from mgnni.train.runs import INITIAL, Run, graph_order
 from train.cases import EXACT, config, graph_task, inductive_task, runs, trained, training
 
 GRAPHS = {"head": "graph", "head_layers": 1, "dropout": 0.0}
@@ -42,7 +42,7 @@ def test_batches_hold_every_training_graph_once_in_the_order_of_the_epoch():
     learner = begun(task, config(batch_size=3))
     train = task.splits[0].train
     for epoch in (1, 2):
-        drawn = train[order(Run(0, 0), epoch, train.numel())]
+        drawn = train[graph_order(Run(0, 0), epoch, train.numel())]
         found = contents(learner, epoch)
         assert [len(batch) for batch in found] == [3, 3, 2]
         assert found == in_batches(task, drawn)
@@ -58,7 +58,7 @@ def test_unshuffled_batches_are_drawn_once():
     for one, other in zip(first, second, strict=True):
         assert one[0][1] is other[0][1]  # the same operator
     train = task.splits[0].train
-    drawn = train[order(Run(0, 0), 0, train.numel())]
+    drawn = train[graph_order(Run(0, 0), 0, train.numel())]
     assert contents(learner, 1) == in_batches(task, drawn)
     assert drawn.tolist() != train.tolist()  # files are often sorted by class
     assert contents(learner, 1) != contents(begun(task, learner.config, Run(0, 1)), 1)
@@ -67,7 +67,7 @@ def test_unshuffled_batches_are_drawn_once():
 def test_inputs_are_those_of_a_batch_built_from_its_graphs():
     task = inductive_task()
     learner = begun(task, config(batch_size=2, undirected=True, **EXACT))
-    drawn = task.splits[0].train[order(FIRST, 1, 3)][:2]
+    drawn = task.splits[0].train[graph_order(FIRST, 1, 3)][:2]
     ((x, propagation), *_), *_ = learner.batches(1)
     batch = Batch.from_data_list([task.graphs[unit] for unit in drawn])
     torch.testing.assert_close(x, batch.x.double())
@@ -121,7 +121,7 @@ def test_a_plain_loop_finds_the_same(task, options):
     chosen = config(**EXACT, **options, epochs=3, batch_size=2, lr=0.03)
     ours = trained(task, chosen, [Run(0, 4)])
     run = Run(0, 4)
-    torch.manual_seed(run.number(INITIAL))
+    torch.manual_seed(run.seed_for(INITIAL))
     model = build_model(chosen, task.num_features, len(task.classes), task.level).double()
     optimizer = torch.optim.Adam(
         model.parameters(), lr=chosen.lr, weight_decay=chosen.weight_decay, fused=False
@@ -129,7 +129,7 @@ def test_a_plain_loop_finds_the_same(task, options):
     train = task.splits[0].train
     for epoch in range(1, 4):
         losses = []
-        for units in torch.split(train[order(run, epoch, train.numel())], 2):
+        for units in torch.split(train[graph_order(run, epoch, train.numel())], 2):
             logits, labels = [], []
             for unit in units:
                 graph = task.graphs[unit]
@@ -168,8 +168,8 @@ def test_batch_composition_does_not_change_scores(task):
 def test_scores_are_of_the_labelled_rows_in_their_order():
     task = inductive_task()
     learner = begun(task, config(**EXACT))
-    model = learner.together.model
-    parameters = {name: value[0] for name, value in learner.together.snapshot().items()}
+    model = learner.ensemble.model
+    parameters = {name: value[0] for name, value in learner.ensemble.snapshot().items()}
     model.load_state_dict(parameters)
     model = model.double().eval()
     with torch.no_grad():
@@ -181,7 +181,7 @@ def test_scores_are_of_the_labelled_rows_in_their_order():
 def test_several_runs_are_refused():
     made = training(graph_task(), config(), runs(2))
     assert [len(group) for group in made.groups] == [1, 1]
-    with pytest.raises(ArgumentError, match=r"'runs' must be a single one .*got 2"):
+    with pytest.raises(ArgumentError, match=r"'runs' must hold a single run .*got 2"):
         made._begin(runs(2))
 
 

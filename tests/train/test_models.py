@@ -1,68 +1,21 @@
-"""The settings of all models: complete, understood, and trained by the one loop."""
-
-from dataclasses import fields
+"""Every model is trained by the one loop, and takes its own options only."""
 
 import pytest
 import torch
 
 from mgnni import fit
-from mgnni.data.catalog import ENTRIES
 from mgnni.errors import ArgumentError, DivergenceError
 from mgnni.models.catalog import MODELS
-from mgnni.train.baselines import tables
-from mgnni.train.build import num_parameters
-from mgnni.train.config import Config, changed, from_dict, options_class
+from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric
 from mgnni.train.fitted import Fitted
-from mgnni.train.learner import learner_for
-from mgnni.train.presets import KINDS, preset_for
-from mgnni.train.spaces import space_for
-from mgnni.train.streams import Run
+from mgnni.train.presets import preset_for
+from mgnni.train.runs import Run
+from mgnni.train.training import learner_for
 from train.cases import graph_task, node_task
 
 OTHERS = [name for name in MODELS if name != "mgnni"]
 QUICK = {"epochs": 3, "patience": None}
-
-
-def test_every_model_has_settings_and_a_search_space():
-    assert set(tables.PRESETS) == set(tables.SPACES) == set(OTHERS)
-    for name, entry in MODELS.items():
-        if name != "mgnni":
-            assert set(entry.tables) <= set(tables.PRESETS[name]) | set(KINDS), name
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_settings_are_of_a_model_that_can_be_built(name):
-    for kind, datasets in KINDS.items():
-        if name == "dgcnn" and kind != "graphs":  # it classifies whole graphs alone
-            continue
-        for dataset in datasets:
-            entry = ENTRIES[dataset]
-            config = preset_for(dataset, entry.level, model=name)
-            assert config.architecture == name
-            sizes = (entry.counts.features, entry.counts.classes)
-            assert num_parameters(config, *sizes, entry.level) > 0
-            assert from_dict(Config, config.to_dict()) == config
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_what_is_searched_are_options(name):
-    known = {one.name for one in (*fields(Config), *fields(options_class(name)))}
-    space = space_for(name)
-    assert space
-    assert set(space) <= known
-    for option, values in space.items():
-        for value in values:
-            changed(preset_for("anything", model=name), {option: value})
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_kind_in_the_tables_of_the_paper_has_settings_of_its_own(name):
-    for kind in MODELS[name].tables:
-        for dataset in KINDS[kind]:
-            if name != "mgnni":
-                own = tables.PRESETS[name]
-                assert kind in own or dataset in own, (name, dataset)
 
 
 @pytest.mark.parametrize("name", [name for name in OTHERS if name != "dgcnn"])
@@ -121,6 +74,6 @@ def test_parameters_that_are_single_numbers_are_clipped_and_looked_at():
     assert any(value.dim() == 0 for value in fitted.weights[0].values())
     learner = learner_for(task)(task, config, [Run(0, 0), Run(1, 0)], make_fabric("cpu", "32"))
     learner.check_finite(1)
-    learner.together.stacks[0].data[1] = torch.inf
+    learner.ensemble.stacks[0].data[1] = torch.inf
     with pytest.raises(DivergenceError, match="weights of split 1, seed 0 overflowed in epoch 1"):
         learner.check_finite(1)

@@ -1,4 +1,4 @@
-"""Training on the nodes of one graph, full batch, all runs together."""
+"""Full-batch training on the nodes of one graph, all runs at once."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ from torch import Tensor
 from mgnni.data.task import Task
 from mgnni.layers.graph_module import check_finite
 from mgnni.layers.mlp import sparse_features
-from mgnni.train.canonical import canonical_order
-from mgnni.train.captured import CapturedEpoch, Refused
+from mgnni.train.captured import CapturedEpoch, NotCapturable
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared, row_losses
-from mgnni.train.streams import Run
+from mgnni.train.runs import Run
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-DENSE = 0.1  # part of non-zero features from which on a dense product is faster on a CPU
+DENSE = 0.1  # fraction of non-zero features from which a dense product is faster on a CPU
+CHUNK = 2**22  # features that are hashed at a time
+ROUNDS = 3  # of hashing neighbours, to distinguish nodes with equal features
 
 
 class NodeLearner(Learner):
     """Every run sees the whole graph, and the labels of its own training nodes.
 
-    Nodes are put into an order of their own first, so that the order of the data is no matter.
+    Nodes are brought into :func:`node_order` first, so the order of the data does not matter.
+    See :class:`Learner` for the arguments.
     """
 
     def __init__(self, task: Task, config: Config, runs: Sequence[Run], fabric: Fabric) -> None:
         super().__init__(task, config, runs, fabric)
         graph = prepared(task.graphs[0], config)
-        check_finite(graph.x)  # while a row is still called as in the data
-        order = canonical_order(graph.x, graph.edge_index, graph.edge_weight)
-        self.place = torch.argsort(order)  # of each node among the inputs
+        check_finite(graph.x)  # before reordering, as errors name the row of the data
+        order = node_order(graph.x, graph.edge_index, graph.edge_weight)
+        self.place = torch.argsort(order)  # row of each node in the inputs
         x = graph.x[order].to(torch.float64 if config.precision == "64" else torch.float32)
         self.inputs: tuple[Any, ...] = tuple(
             None if part is None else part.to(fabric.device)
@@ -43,22 +45,22 @@ class NodeLearner(Learner):
         if self._sparse(x):
             self.inputs = (sparse_features(x).to(fabric.device), *self.inputs[1:])
         self.parts = {part: self._part(part) for part in ("train", "val")}
-        self._logits: Tensor | None = None  # of the parameters as they are now
-        self._validated: Tensor | None = None  # what the recorded epoch found
+        self._logits: Tensor | None = None  # of the current weights
+        self._validated: Tensor | None = None  # by the captured epoch
         self._captured: CapturedEpoch | None = None
         self.capturable = fabric.device.type == "cuda" and config.precision in ("32", "tf32")
 
     def _sparse(self, x: Tensor) -> bool:
-        """Whether features are worth a sparse product."""
+        """Whether a sparse product with the features is faster."""
         here = self.fabric.device.type in ("cpu", "cuda") and self.config.precision != "bf16"
-        if not (here and getattr(self.together.model, "takes_sparse_features", False)):
+        if not (here and getattr(self.ensemble.model, "takes_sparse_features", False)):
             return False
         return int(torch.count_nonzero(x)) < DENSE * x.numel()
 
     def _part(self, part: str) -> tuple[Tensor, Tensor]:
         """Return labels and weights of all nodes for each run, zero outside of its part.
 
-        No run is given a label of a node that is not in its own part.
+        No run gets a label of a node that is not in its own part.
         """
         task, n = self.task, self.task.num_rows
         wide = (len(task.classes),) if task.multilabel else ()
@@ -72,19 +74,19 @@ class NodeLearner(Learner):
         return labels.to(self.fabric.device), weight.to(self.fabric.device)
 
     def train_epoch(self, epoch: int) -> list[float]:
-        """Train for one epoch, by replaying a recorded one where that can be."""
+        """Train for one epoch, by replaying a captured one where possible."""
         if self.capturable and self._captured is None:
             try:
                 self._captured = CapturedEpoch(self)
-            except Refused:
+            except NotCapturable:
                 self.capturable = False
         if self._captured is None:
             return super().train_epoch(epoch)
-        self.set_rate(epoch)
+        self.set_lr(epoch)
         found = self._captured.run()
-        if found is None:  # the plain way corrects what was not exact enough, or says why not
+        if found is None:  # a solve missed its tolerance: repeat with correction
             return super().train_epoch(epoch)
-        self.together.counted()
+        self.ensemble.count_steps()
         loss, self._validated = found
         self._logits = self._captured.logits
         return loss
@@ -94,28 +96,30 @@ class NodeLearner(Learner):
         self._logits = self._validated = None
         yield (self.inputs, *self.parts["train"])
 
-    def _now(self) -> Tensor:
-        """The logits of the parameters as they are, computed once."""
+    def _current_logits(self) -> Tensor:
+        """Return the logits of the current weights, computed once."""
         if self._logits is None:
             self._logits = self.forward(self.inputs)
         return self._logits
 
     def scores(self, part: str) -> list[Tensor]:
         """Return the logits of a part for every run."""
-        logits = self._now()
+        logits = self._current_logits()
         parts = [self.task.rows(run.split, part) for run in self.runs]
         rows = [self.place[nodes].to(logits.device) for nodes in parts]
         return [one[index] for one, index in zip(logits, rows, strict=True)]
 
     def validate(self) -> list[tuple[float, float]]:
-        """Return loss and metric of each run, all runs at once if it is accuracy."""
+        """Return loss and metric of each run, for all runs at once if it is accuracy."""
         if self.task.metric != "accuracy" or self.task.multilabel:
             return super().validate()
-        found = self.validated(self._now()) if self._validated is None else self._validated
+        found = self._validated
+        if found is None:
+            found = self.loss_and_accuracy(self._current_logits())
         return [(a, b) for a, b in found.tolist()]
 
-    def validated(self, logits: Tensor) -> Tensor:
-        """Return loss and accuracy of each run on its validation part, shape ``(runs, 2)``."""
+    def loss_and_accuracy(self, logits: Tensor) -> Tensor:
+        """Return loss and accuracy of each run on its validation set, shape ``(runs, 2)``."""
         labels, weight = self.parts["val"]
         loss = (row_losses(logits, labels) * weight).sum(-1).double()
         known = weight > 0
@@ -124,13 +128,49 @@ class NodeLearner(Learner):
         return torch.stack([loss, (right & known).sum(-1) / count.double()], 1)
 
     def keep(self, places: Sequence[int]) -> None:
-        """Go on with these runs only."""
+        """Drop all runs but these."""
         super().keep(places)
         index = torch.tensor(places, device=self.fabric.device)
         self.parts = {part: (a[index], b[index]) for part, (a, b) in self.parts.items()}
         self._logits = self._validated = self._captured = None
 
     def use_best(self) -> None:
-        """Put the best parameters of every run in place, for evaluation."""
+        """Load the best weights of every run, for evaluation."""
         super().use_best()
         self._logits = self._validated = None
+
+
+def node_order(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
+    """Return an order of the nodes that does not depend on the order of rows and edges.
+
+    Nodes are sorted by a hash of their features, their edges and their neighbours. Dropout masks
+    go by rows, so without this a permuted graph would be trained differently. Nodes with equal
+    hashes keep their order. Integer arithmetic wraps around, so it is exact in any order.
+
+    Shapes:
+        - **x:** ``(num_nodes, channels)``
+        - **output:** ``(num_nodes,)``, the node in each row
+    """
+    columns = _hashed(torch.arange(1, x.size(1) + 1))
+    rows = max(CHUNK // max(x.size(1), 1), 1)
+    chunks = torch.split(x.detach().cpu(), rows)
+    key = torch.cat([_hashed(_bits(chunk) * columns).sum(1) for chunk in chunks])
+    source, target = edge_index.cpu()
+    weight = torch.ones(source.numel()) if edge_weight is None else edge_weight.detach().cpu()
+    link = _hashed(_bits(weight))
+    for _ in range(ROUNDS):
+        incoming = torch.zeros_like(key).index_add_(0, target, _hashed(key[source] + link))
+        outgoing = torch.zeros_like(key).index_add_(0, source, _hashed(key[target] - link))
+        key = _hashed(key + 3 * _hashed(incoming) + 5 * _hashed(outgoing))
+    return torch.argsort(key, stable=True)
+
+
+def _bits(numbers: Tensor) -> Tensor:
+    """Return the bits of numbers in single precision; both zeros are the same."""
+    return (numbers.float() + 0.0).contiguous().view(torch.int32).long()
+
+
+def _hashed(numbers: Tensor) -> Tensor:
+    """Hash integers to 64 bits, one to one."""
+    numbers = (numbers ^ (numbers >> 31)) * -7046029254386353131
+    return (numbers ^ (numbers >> 29)) * -4658895280553007687

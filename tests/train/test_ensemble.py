@@ -9,18 +9,16 @@ from torch import nn
 from torch.func import vmap
 from torch.nn import functional
 
-import mgnni.train.together as together_module
-import mgnni.train.training as training_module
+import mgnni.train.ensemble as ensemble_module
+import mgnni.train.experiment as experiment_module
 from mgnni.layers.regularization import Dropout
-from mgnni.train.build import build_model
-from mgnni.train.canonical import canonical_order
 from mgnni.train.config import changed
 from mgnni.train.device import one_thread
+from mgnni.train.ensemble import Ensemble, build_model
 from mgnni.train.learner import prepared
-from mgnni.train.one_graph import NodeLearner
+from mgnni.train.node_learner import NodeLearner, node_order
 from mgnni.train.presets import preset_for
-from mgnni.train.streams import INITIAL, Run, dropout_keys, offset
-from mgnni.train.together import Together
+from mgnni.train.runs import INITIAL, Run, dropout_keys, dropout_offset
 from train.cases import (
     EXACT,
     assert_same_bits,
@@ -37,8 +35,8 @@ from train.cases import (
 FOUR = runs(2, 2)
 
 
-def masks(together: Together, shape=(6, 7)) -> torch.Tensor:
-    return together(torch.ones(shape))
+def masks(ensemble: Ensemble, shape=(6, 7)) -> torch.Tensor:
+    return ensemble(torch.ones(shape))
 
 
 def dropouts() -> nn.Module:
@@ -56,66 +54,66 @@ def test_initial_weights_are_those_of_a_run_alone():
     def build() -> nn.Module:
         return build_model(chosen, task.num_features, 3, "node")
 
-    together = Together(build, FOUR).snapshot()
+    stacked = Ensemble(build, FOUR).snapshot()
     for place, run in enumerate(FOUR):
-        alone = Together(build, [run]).snapshot()
-        torch.random.default_generator.manual_seed(run.number(INITIAL))
+        alone = Ensemble(build, [run]).snapshot()
+        torch.random.default_generator.manual_seed(run.seed_for(INITIAL))
         drawn = build().state_dict()
-        for name, value in together.items():
+        for name, value in stacked.items():
             assert torch.equal(value[place], alone[name][0])
             assert torch.equal(value[place], drawn[name])
 
 
 def test_masks_are_those_of_a_run_alone_at_every_step_and_after_others_left():
-    together = Together(lambda: identity(dropouts()), FOUR)
-    alone = [Together(lambda: identity(dropouts()), [run]) for run in FOUR]
+    ensemble = Ensemble(lambda: identity(dropouts()), FOUR)
+    alone = [Ensemble(lambda: identity(dropouts()), [run]) for run in FOUR]
     seen = []
     for step in range(4):
-        every = masks(together)
+        every = masks(ensemble)
         for place, one in enumerate(alone):
             assert torch.equal(every[place], masks(one)[0])
             one.step += 1
-        together.step += 1
+        ensemble.step += 1
         seen += list(every > 0)
         if step == 1:
-            together.keep([1, 3])
+            ensemble.keep([1, 3])
             alone = [alone[1], alone[3]]
-            assert together.runs == [FOUR[1], FOUR[3]]
+            assert ensemble.runs == [FOUR[1], FOUR[3]]
     distinct = {tuple(mask.flatten().tolist()) for mask in seen}
     assert len(distinct) == len(seen) == 12  # another mask for every run and step
 
 
 def test_evaluation_has_no_masks():
-    together = Together(lambda: identity(dropouts()), FOUR).eval()
-    assert torch.equal(masks(together), torch.ones(4, 6, 7))
-    assert float((masks(together.train()) == 0).double().mean()) > 0.3
+    ensemble = Ensemble(lambda: identity(dropouts()), FOUR).eval()
+    assert torch.equal(masks(ensemble), torch.ones(4, 6, 7))
+    assert float((masks(ensemble.train()) == 0).double().mean()) > 0.3
 
 
 def test_a_snapshot_is_a_copy_and_can_be_restored():
-    together = Together(lambda: nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), FOUR)
-    before = together.snapshot()
+    ensemble = Ensemble(lambda: nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), FOUR)
+    before = ensemble.snapshot()
     kept = copy.deepcopy(before)
-    together(torch.randn(5, 3))  # moves the running statistics
+    ensemble(torch.randn(5, 3))  # moves the running statistics
     with torch.no_grad():
-        together.stacks[0].add_(1)
+        ensemble.stacks[0].add_(1)
     assert_same_bits(before, kept)
-    assert not torch.equal(together.snapshot()["1.running_mean"], before["1.running_mean"])
-    together.restore(before)
-    assert_same_bits(together.snapshot(), kept)
+    assert not torch.equal(ensemble.snapshot()["1.running_mean"], before["1.running_mean"])
+    ensemble.restore(before)
+    assert_same_bits(ensemble.snapshot(), kept)
 
 
 def test_the_generator_of_the_process_is_left_alone():
     before = torch.random.get_rng_state()
-    together = Together(lambda: identity(dropouts()), FOUR)
-    masks(together)
+    ensemble = Ensemble(lambda: identity(dropouts()), FOUR)
+    masks(ensemble)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_batch_norm_takes_half_precision_and_computes_in_single():
-    together = Together(lambda: nn.Sequential(nn.BatchNorm1d(3)), FOUR)
+    ensemble = Ensemble(lambda: nn.Sequential(nn.BatchNorm1d(3)), FOUR)
     x = torch.randn(5, 3).bfloat16()
     wanted = nn.BatchNorm1d(3)(x.float())
-    for one in together(x):
+    for one in ensemble(x):
         torch.testing.assert_close(one, wanted)
 
 
@@ -127,9 +125,9 @@ def test_a_single_run_is_not_mapped_over_and_is_the_same(options, monkeypatch):
     def build() -> nn.Module:
         return build_model(chosen, task.num_features, 3, "node")
 
-    alone, twice = (Together(build, which).double() for which in ([run], [run, run]))
+    alone, twice = (Ensemble(build, which).double() for which in ([run], [run, run]))
     mapped = []
-    monkeypatch.setattr(together_module, "vmap", lambda one: mapped.append(one) or vmap(one))
+    monkeypatch.setattr(ensemble_module, "vmap", lambda one: mapped.append(one) or vmap(one))
     for step in range(2):
         found = []
         for each in (alone, twice):
@@ -139,7 +137,7 @@ def test_a_single_run_is_not_mapped_over_and_is_the_same(options, monkeypatch):
             found.append(logits)
             assert len(mapped) == (step if each is alone else step + 1)
             each.step_on_device()
-            each.counted()
+            each.count_steps()
         assert found[0].shape[0] == 1
         for place in range(2):
             torch.testing.assert_close(found[1][place], found[0][0], rtol=1e-10, atol=1e-10)
@@ -149,23 +147,23 @@ def test_a_single_run_is_not_mapped_over_and_is_the_same(options, monkeypatch):
                 other = twice.snapshot()[name][place]
                 torch.testing.assert_close(other, value[0], rtol=1e-10, atol=1e-10)
     if "batch_norm" in options:  # its statistics went on
-        fresh = Together(build, [run]).snapshot()
+        fresh = Ensemble(build, [run]).snapshot()
         moved = [n for n, v in alone.snapshot().items() if not torch.equal(v, fresh[n].to(v.dtype))]
         assert any("running_mean" in name for name in moved)
         assert any("num_batches_tracked" in name for name in moved)
 
 
 def test_steps_on_the_device_are_those_of_the_host():
-    here, there = (Together(lambda: identity(dropouts()), FOUR) for _ in range(2))
+    here, there = (Ensemble(lambda: identity(dropouts()), FOUR) for _ in range(2))
     for _ in range(5):
         here.step += 1
         there.step_on_device()
-        there.counted()
+        there.count_steps()
         assert torch.equal(here.offset, there.offset)
         assert here.step == there.step
     assert torch.equal(masks(here), masks(there))
     there.step = 2
-    assert int(there.offset) == offset(2)
+    assert int(there.offset) == dropout_offset(2)
 
 
 CASES = {
@@ -248,10 +246,10 @@ def test_groups_that_fit_the_memory_give_the_same(monkeypatch):
     task, which, chosen = node_task(5), runs(5), config(**EXACT, patience=2, epochs=20, lr=0.1)
     whole = trained(task, chosen, which)
     a_run = 6 * 2 * task.num_rows  # channels, scales, nodes
-    monkeypatch.setattr(training_module, "MOST_AT_ONCE", 2 * a_run + 1)
+    monkeypatch.setattr(experiment_module, "MAX_GROUP", 2 * a_run + 1)
     parts = trained(task, chosen, which)
     assert [len(group) for group in parts.groups] == [2, 2, 1]
-    monkeypatch.setattr(training_module, "MOST_AT_ONCE", 1)  # a run at least
+    monkeypatch.setattr(experiment_module, "MAX_GROUP", 1)  # a run at least
     assert [len(group) for group in training(task, chosen, which).groups] == [1] * 5
     for run, a in by_run(whole).items():
         b = by_run(parts)[run]
@@ -289,7 +287,7 @@ def test_a_plain_loop_finds_the_same(options):
 
 def plain_loop(task, chosen, run: Run) -> dict:
     """Train one model as anybody would, with the masks of this run."""
-    torch.manual_seed(run.number(INITIAL))
+    torch.manual_seed(run.seed_for(INITIAL))
     model = build_model(chosen, task.num_features, len(task.classes), "node").double()
     layers = [part for part in model.modules() if isinstance(part, Dropout)]
     keys = dropout_keys([run], len(layers), torch.device("cpu"))
@@ -297,7 +295,7 @@ def plain_loop(task, chosen, run: Run) -> dict:
         model.parameters(), lr=chosen.lr, weight_decay=chosen.weight_decay, fused=False
     )
     graph = prepared(task.graphs[0], chosen)
-    order = canonical_order(graph.x, graph.edge_index, None)  # masks go by places
+    order = node_order(graph.x, graph.edge_index, None)  # masks go by places
     at = torch.argsort(order)
     x, edge_index, y = graph.x.double()[order], at[graph.edge_index], task._labels[order]
     train, val, test = (at[task.rows(run.split, part)] for part in ("train", "val", "test"))
@@ -305,7 +303,7 @@ def plain_loop(task, chosen, run: Run) -> dict:
     for epoch in range(1, chosen.epochs + 1):
         model.train()
         for place, layer in enumerate(layers):
-            layer.keyed, layer.key = True, (keys + offset(epoch - 1))[0, place]
+            layer.keyed, layer.key = True, (keys + dropout_offset(epoch - 1))[0, place]
         if chosen.schedule == "cosine":  # PyTorch's own, in closed form
             part = (1 + math.cos(math.pi * (epoch - 1) / chosen.epochs)) / 2
             optimizer.param_groups[0]["lr"] = chosen.lr * part

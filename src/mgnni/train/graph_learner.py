@@ -1,4 +1,4 @@
-"""Training on batches of graphs, with one label a graph or one a node."""
+"""Training on batches of graphs, with labels of graphs or of nodes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ from mgnni.data.task import Task
 from mgnni.errors import ArgumentError
 from mgnni.graph.batches import Collection
 from mgnni.solve.result import SolveLog
-from mgnni.train.captured import CapturedStep, Refused
+from mgnni.train.captured import CapturedStep, NotCapturable
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared
-from mgnni.train.streams import Run, order
+from mgnni.train.runs import Run, graph_order
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-MOST_RECORDED = 256  # steps that are kept as recordings
+MAX_CAPTURED = 256  # captured steps that are kept
 
 
 class GraphLearner(Learner):
-    """One run over many graphs; other splits have other batches and are trained by themselves."""
+    """One run over many graphs; other splits have other batches and are trained separately.
+
+    See :class:`Learner` for the arguments.
+    """
 
     def __init__(self, task: Task, config: Config, runs: Sequence[Run], fabric: Fabric) -> None:
         super().__init__(task, config, runs, fabric)
         if len(runs) != 1:
             raise ArgumentError(
-                f"'runs' must be a single one where there are many graphs (got {len(runs)})"
+                f"'runs' must hold a single run if there are many graphs (got {len(runs)})"
             )
         self.dtype = torch.float64 if config.precision == "64" else torch.float32
         every = GraphBatch.from_data_list([prepared(graph, config) for graph in task.graphs])
@@ -44,7 +47,7 @@ class GraphLearner(Learner):
             every.edge_weight,
             batch=every.batch,
             dtype=self.dtype,
-            **self.together.model.graph_options,
+            **self.ensemble.model.graph_options,
         )
         split = runs[0].split
         rows = task.rows(split, "train")
@@ -55,82 +58,82 @@ class GraphLearner(Learner):
         self.known = torch.zeros(task.num_rows, dtype=self.dtype)
         self.known[rows] = 1
         self.train_units = task.splits[split].train
-        self._always: list[Batch] = []  # the training batches, if they are the same in all epochs
+        self._fixed_batches: list[Batch] = []  # of all epochs, without shuffling
         self.capturable = fabric.device.type == "cuda" and config.precision in ("32", "tf32")
-        self._seen: set[tuple[int, ...]] = set()  # batches met before, which may come again
-        self._recorded: dict[tuple[int, ...], CapturedStep] = {}
+        self._seen: set[tuple[int, ...]] = set()  # batches that may come again
+        self._captured: dict[tuple[int, ...], CapturedStep] = {}
         self._pool = torch.cuda.graph_pool_handle() if self.capturable else None
-        self._fixed: dict[str, list[tuple[Any, ...]]] = {}  # the inputs of a part, for evaluation
+        self._eval_inputs: dict[str, list[tuple[Any, ...]]] = {}  # by part
 
     def _inputs(self, units: Tensor) -> tuple[Any, ...]:
-        """Put some graphs into one batch on the device."""
+        """Join graphs into one batch on the device."""
         propagation, nodes = self.graphs.join(units)
         return self.x.index_select(0, nodes), propagation
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """Yield the training graphs in batches, in an order of this epoch or of the run."""
+        """Yield the training graphs in batches, drawn for this epoch or once for the run."""
         if self.config.shuffle:
-            yield from map(self._batch, self._chosen(epoch))
+            yield from map(self._batch, self._batch_units(epoch))
             return
-        # Files are often sorted by class: batches are drawn at random even if only once.
-        self._always = self._always or list(map(self._batch, self._chosen(0)))
-        yield from self._always
+        # Files are often sorted by class, so batches are drawn at random even if only once.
+        self._fixed_batches = self._fixed_batches or list(map(self._batch, self._batch_units(0)))
+        yield from self._fixed_batches
 
-    def _chosen(self, epoch: int) -> Iterator[Tensor]:
-        """Yield the graphs of each batch; their order in it is no matter."""
-        units = self.train_units[order(self.runs[0], epoch, self.train_units.numel())]
-        for chosen in torch.split(units, self.config.batch_size):
-            if bool(self.known[self.task.rows_of(chosen)].any()):  # else nothing to learn
-                yield chosen.sort().values
+    def _batch_units(self, epoch: int) -> Iterator[Tensor]:
+        """Yield the graphs of each batch, in ascending order."""
+        units = self.train_units[graph_order(self.runs[0], epoch, self.train_units.numel())]
+        for batch in torch.split(units, self.config.batch_size):
+            if bool(self.known[self.task.rows_of(batch)].any()):  # skip batches without labels
+                yield batch.sort().values
 
-    def _batch(self, chosen: Tensor) -> Batch:
-        rows = self.task.rows_of(chosen)
+    def _batch(self, units: Tensor) -> Batch:
+        rows = self.task.rows_of(units)
         weight = self.known[rows]
         here = rows.to(self.fabric.device, non_blocking=True)
         labels = self.labels.index_select(0, here).unsqueeze(0)
         share = (weight / weight.sum()).unsqueeze(0).to(self.fabric.device)
-        return self._inputs(chosen), labels, share
+        return self._inputs(units), labels, share
 
     def _steps(
         self, epoch: int, context: AbstractContextManager[None]
     ) -> tuple[list[Tensor], bool]:
-        """Train on all batches; those that come again are recorded, and replayed."""
+        """Train on all batches; those that come again are captured and replayed."""
         if not self.capturable or isinstance(context, nullcontext):
             return super()._steps(epoch, context)
         losses, logs = [], []
         with context:
-            for chosen in self._chosen(epoch if self.config.shuffle else 0):
-                loss, log = self._one_step(tuple(chosen.tolist()))
+            for units in self._batch_units(epoch if self.config.shuffle else 0):
+                loss, log = self._one_step(tuple(units.tolist()))
                 losses.append(loss)
                 logs.append(log)
         return losses, self.certificates.record_all(logs)
 
     def _one_step(self, key: tuple[int, ...]) -> tuple[Tensor, SolveLog]:
-        if key not in self._recorded:
+        if key not in self._captured:
             batch = self._batch(torch.tensor(key))
-            if key not in self._seen or len(self._recorded) >= MOST_RECORDED:
-                if len(self._seen) < 16 * MOST_RECORDED:  # else hardly one of them comes again
+            if key not in self._seen or len(self._captured) >= MAX_CAPTURED:
+                if len(self._seen) < 16 * MAX_CAPTURED:  # otherwise hardly any comes again
                     self._seen.add(key)
                 return self.step(*batch), self.log
             try:
-                self._recorded[key] = CapturedStep(self, batch, self._pool)
-            except Refused:
+                self._captured[key] = CapturedStep(self, batch, self._pool)
+            except NotCapturable:
                 self.capturable, self._pool = False, None
                 return self.step(*batch), self.log
-        return self._recorded[key].run()
+        return self._captured[key].run()
 
-    def _evaluated(self, part: str) -> list[tuple[Any, ...]]:
-        if part not in self._fixed:
+    def _inputs_of(self, part: str) -> list[tuple[Any, ...]]:
+        if part not in self._eval_inputs:
             units = self.task.splits[self.runs[0].split].part(part)
             chunks = torch.split(units, self.config.batch_size) if units.numel() else ()
-            self._fixed[part] = [self._inputs(chunk) for chunk in chunks]
-        return self._fixed[part]
+            self._eval_inputs[part] = [self._inputs(chunk) for chunk in chunks]
+        return self._eval_inputs[part]
 
     def scores(self, part: str) -> list[Tensor]:
         """Return the logits of a part, for the one run."""
         split = self.runs[0].split
         every = self.task.rows_of(self.task.splits[split].part(part))
-        logits = [self.forward(inputs)[0] for inputs in self._evaluated(part)]
+        logits = [self.forward(inputs)[0] for inputs in self._inputs_of(part)]
         wanted = torch.isin(every, self.task.rows(split, part))
         stacked = torch.cat(logits) if logits else torch.empty(0, len(self.task.classes))
         return [stacked[wanted.to(stacked.device)]]

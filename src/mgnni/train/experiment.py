@@ -1,0 +1,136 @@
+"""What to train: data, configuration, runs and device, checked before anything starts."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from mgnni.data.rules import DEFAULT_RULE, get_rule
+from mgnni.data.task import Task
+from mgnni.errors import ArgumentError, DataError
+from mgnni.models.base import GraphModel
+from mgnni.train.config import Config
+from mgnni.train.ensemble import meta_model
+from mgnni.train.learner import check_graphs
+from mgnni.train.runs import Run
+from mgnni.train.source import Source
+
+CHECKPOINT_EVERY = 10.0  # seconds
+MAX_GROUP = 2**28  # numbers in the states of all runs of a group: 1 GiB in single precision
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides the outcome of a training; errors are raised on construction.
+
+    Args:
+        source (Source): Data, and how to read more of the same kind.
+        config (Config): Model and training hyperparameters.
+        runs (tuple[Run, ...]): Splits and seeds.
+        rule (str, optional): Rule that selects the epoch to report.
+            (default: :obj:`"validation"`)
+        together (bool, optional): Train all runs on one graph as one batched model.
+            (default: :obj:`True`)
+        device (str, optional): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
+            (default: :obj:`"auto"`)
+        deterministic (bool, optional): Use deterministic algorithms only, and one thread on a CPU.
+            (default: :obj:`False`)
+        checkpoint_every (float, optional): Seconds between checkpoints. (default: :obj:`10.0`)
+    """
+
+    source: Source
+    config: Config
+    runs: tuple[Run, ...]
+    rule: str = DEFAULT_RULE
+    together: bool = True
+    device: str = "auto"
+    deterministic: bool = False
+    checkpoint_every: float = CHECKPOINT_EVERY
+
+    def __post_init__(self) -> None:
+        task, rule = self.task, get_rule(self.rule)
+        check_graphs(task.graphs, task.num_features)
+        for split in self.splits:
+            where = f"{task.name}, split {split}"
+            task.check_metric(split)
+            if task.rows(split, "test").numel() == 0:
+                raise DataError(f"{where}: the test set has no labelled rows; add some")
+            if not rule.needs_test_curve and task.rows(split, "val").numel() == 0:
+                raise DataError(
+                    f"{where}: rule '{rule.name}' needs labelled validation rows (got none); move "
+                    "some from the training set, or choose another rule"
+                )
+        _ = self.model
+
+    @property
+    def task(self) -> Task:
+        """Graphs, labels, splits and metric."""
+        return self.source.task
+
+    @property
+    def splits(self) -> list[int]:
+        """The splits of the runs."""
+        return sorted({run.split for run in self.runs})
+
+    @cached_property
+    def model(self) -> GraphModel:
+        """The model on the meta device; building it checks its options."""
+        task = self.task
+        return meta_model(self.config, task.num_features, len(task.classes), task.level)
+
+    @property
+    def size(self) -> int:
+        """Numbers in the states of one run, on one graph or on a batch of average size."""
+        model, graphs = self.config.model, self.task.graphs
+        nodes = sum(int(graph.num_nodes) for graph in graphs)
+        nodes = nodes * min(self.config.batch_size, len(graphs)) // len(graphs)
+        width = model.hidden_channels or self.task.num_features
+        depth = getattr(model, "num_layers", None) or len(getattr(model, "scales", (1,)))
+        return max(nodes * width * depth, 1)
+
+    def groups(self) -> list[list[Run]]:
+        """Return the runs in groups that are trained side by side."""
+        size = 1
+        if self.together and self.task.unit == "node" and self.model.shares_graph:
+            size = max(MAX_GROUP // self.size, 1)
+        return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
+
+
+def runs_of(
+    task: Task, split: int | Sequence[int] | str, seed: int | Sequence[int]
+) -> tuple[Run, ...]:
+    """Return a run for every pair of split and seed.
+
+    Args:
+        task (Task): The task.
+        split (int or Sequence[int] or str): Indices of splits, or ``"all"``.
+        seed (int or Sequence[int]): Random seeds.
+    """
+    if isinstance(split, str):
+        if split != "all":
+            raise ArgumentError(f"'split' must be a number, several, or 'all' (got {split!r})")
+        split = range(len(task.splits))
+    splits = _integers("split", split, len(task.splits) - 1)
+    seeds = _integers("seed", seed, 2**62)
+    return tuple(Run(a, b) for a in splits for b in seeds)
+
+
+def _integers(name: str, value: int | Sequence[int], largest: int) -> list[int]:
+    """Return one integer or several as a list, all distinct and in range."""
+    try:
+        found = [operator.index(one) for one in (value if isinstance(value, Iterable) else [value])]
+    except TypeError:
+        raise ArgumentError(
+            f"'{name}' must be a whole number, or several (got {value!r})"
+        ) from None
+    if not found:
+        raise ArgumentError(f"'{name}' must hold at least one number (got none)")
+    for one in found:
+        if not 0 <= one <= largest:
+            allowed = f"lie between 0 and {largest}" if largest else "be 0, the only one"
+            raise ArgumentError(f"'{name}' must {allowed} (got {one})")
+    if len(set(found)) < len(found):
+        raise ArgumentError(f"'{name}' must not repeat a number (got {found})")
+    return found
