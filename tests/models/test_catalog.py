@@ -1,6 +1,7 @@
 """The catalog: entries, options, and the common interface of all models."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import fields
 
 import pytest
