@@ -93,7 +93,7 @@ class Experiment:
     def groups(self) -> list[list[Run]]:
         """Return the runs in groups that are trained side by side."""
         size = 1
-        if self.together and self.task.unit == "node" and self.model.shares_graph:
+        if self.together and self.task.unit == "node" and self.model.supports_vmap:
             size = max(MAX_GROUP // self.size, 1)
         return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
 
