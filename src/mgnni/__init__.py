@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.graph.propagation import Propagation as Propagation
+    from mgnni.implicit.contraction import contraction as contraction
     from mgnni.implicit.nonlinear import implicit_fixed_point as implicit_fixed_point
     from mgnni.implicit.solve import solve_equilibria as solve_equilibria
     from mgnni.implicit.solve import solve_equilibrium as solve_equilibrium
     from mgnni.layers.equilibrium import MultiscaleEquilibrium as MultiscaleEquilibrium
+    from mgnni.layers.equilibrium_conv import EquilibriumConv as EquilibriumConv
     from mgnni.layers.fusion import ScaleAttention as ScaleAttention
     from mgnni.models.catalog import make_model as make_model
     from mgnni.models.cgs import CGS as CGS
     from mgnni.models.eignn import EIGNN as EIGNN
+    from mgnni.models.fdgnn import FDGNN as FDGNN
     from mgnni.models.gind import GIND as GIND
     from mgnni.models.ignn import IGNN as IGNN
     from mgnni.models.mgnni import MGNNI as MGNNI
@@ -51,11 +54,14 @@ _HOMES = {
     "CGS": "mgnni.models.cgs",
     "compare": "mgnni.data.compare",
     "Config": "mgnni.train.config",
+    "contraction": "mgnni.implicit.contraction",
     "ConvergenceError": "mgnni.errors",
     "ConvergenceWarning": "mgnni.errors",
     "DataError": "mgnni.errors",
     "DivergenceError": "mgnni.errors",
     "EIGNN": "mgnni.models.eignn",
+    "EquilibriumConv": "mgnni.layers.equilibrium_conv",
+    "FDGNN": "mgnni.models.fdgnn",
     "fit": "mgnni.train.fit",
     "Fitted": "mgnni.train.fitted",
     "GIND": "mgnni.models.gind",

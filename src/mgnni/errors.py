@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class MgnniError(Exception):
@@ -58,3 +58,47 @@ def closest(word: str, choices: Iterable[str]) -> str | None:
     known = list(choices)
     near = difflib.get_close_matches(word.lower(), known, n=max(len(known), 1))
     return min(near, key=lambda one: sorted(one) != sorted(word.lower()), default=None)
+
+
+def check_int(name: str, value: int, least: int = 1) -> int:
+    """Return ``value`` if it is an integer of at least ``least``; else raise.
+
+    Args:
+        name (str): Name of the argument, for the message.
+        value (int): The argument, for example a number of channels or layers.
+        least (int, optional): Smallest valid value. (default: :obj:`1`)
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        kind = "a positive int" if least == 1 else f"an int of at least {least}"
+        raise ArgumentError(f"'{name}' must be {kind} (got {value!r})")
+    return value
+
+
+def check_ints(name: str, values: Sequence[int], least: int = 1) -> tuple[int, ...]:
+    """Return ``values`` as a tuple if all are integers of at least ``least``; else raise.
+
+    Args:
+        name (str): Name of the argument, for the message.
+        values (Sequence[int]): The argument, for example the sizes of hidden layers.
+        least (int, optional): Smallest valid value. (default: :obj:`1`)
+    """
+    if isinstance(values, (int, str)) or not isinstance(values, Sequence):
+        raise ArgumentError(
+            f"'{name}' must be a sequence of ints (got {values!r}); write for example (64, 32)"
+        )
+    if any(not isinstance(v, int) or isinstance(v, bool) or v < least for v in values):
+        kind = "positive ints" if least == 1 else f"ints of at least {least}"
+        raise ArgumentError(f"'{name}' must hold {kind} (got {tuple(values)})")
+    return tuple(values)
+
+
+def check_dropout(name: str, value: float) -> float:
+    """Return a dropout probability if it lies in [0, 1); else raise.
+
+    Args:
+        name (str): Name of the argument, for the message.
+        value (float): The argument.
+    """
+    if not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise ArgumentError(f"'{name}' must lie in [0, 1) (got {value!r}); 0 switches it off")
+    return float(value)

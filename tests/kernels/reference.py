@@ -10,9 +10,9 @@ from mgnni.graph import csr
 from mgnni.kernels import launches, terms
 from mgnni.kernels.rows import Rows
 from mgnni.kernels.terms import Lines
-from mgnni.layers.dropout import keep_mask
+from mgnni.layers.regularization import keep_mask
 from mgnni.solve import device as device_module
-from mgnni.solve import device_rows, device_sweep, weights
+from mgnni.solve import prepare, weights
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import resolvent
 from mgnni.solve.result import Options
@@ -195,8 +195,7 @@ def use_kernels(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csr, "processors", lambda device: 7)
     monkeypatch.setattr(weights, "eigenpairs", eigenpairs)
     set_widest(116, monkeypatch)
-    for module in (device_sweep, device_rows):
-        monkeypatch.setattr(module, "has_kernels", has_kernels)
+    monkeypatch.setattr(prepare, "has_kernels", has_kernels)
 
 
 def set_widest(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,5 +219,4 @@ def as_if_large(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Solves without kernels, on any device."""
-    for module in (device_sweep, device_rows):
-        monkeypatch.setattr(module, "has_kernels", lambda equations, options: False)
+    monkeypatch.setattr(prepare, "has_kernels", lambda equations, options: False)

@@ -10,7 +10,7 @@ from kernels import reference
 from kernels.reference import use_kernels
 from mgnni.kernels import launches, nvrtc
 from mgnni.kernels.rows import Rows, share_out
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from problems import generator
 
 

@@ -1,4 +1,4 @@
-"""A convolution over an operator is PyG's over the list of edges, with the same parameters."""
+"""Convolutions on an operator against PyG's on edge indices, with the same parameters."""
 
 import math
 
@@ -21,7 +21,7 @@ def normal(*shape, device, seed=1):
 
 
 def twins(ours, theirs, device):
-    """Both with the same parameters, none of them zero."""
+    """Give both the same non-zero parameters."""
     ours, theirs = ours.to(device, torch.float64), theirs.to(device, torch.float64)
     with torch.no_grad():
         for seed, parameter in enumerate(ours.parameters()):
@@ -31,7 +31,7 @@ def twins(ours, theirs, device):
 
 
 def undirected(device):
-    """Weighted, with repeated edges and two isolated nodes; no self-loop, of which PyG adds one."""
+    """Weighted and repeated edges, with two isolated nodes and without self-loops."""
     edges = remove_self_loops(*lopsided_edges(NODES))
     edge_index, edge_weight = to_undirected(*edges, num_nodes=NODES)
     return edge_index.to(device), edge_weight.to(device)
@@ -50,7 +50,7 @@ NORMALISED = {
         lambda: convs.GCNConv(FEATURES, HIDDEN),
         lambda: pyg.GCNConv(FEATURES, HIDDEN),
     ),
-    "appnp": (lambda: convs.APPNP(3, 0.2), lambda: pyg.APPNP(3, 0.2)),
+    "appnp": (lambda: convs.APPNPConv(3, 0.2), lambda: pyg.APPNP(3, 0.2)),
     "mixhop": (
         lambda: convs.MixHopConv(FEATURES, HIDDEN, (3, 0, 1)),
         lambda: pyg.MixHopConv(FEATURES, HIDDEN, [3, 0, 1]),
@@ -67,7 +67,7 @@ NORMALISED = {
 
 
 @pytest.mark.parametrize("name", NORMALISED)
-def test_as_pyg_on_an_undirected_graph(name, device):
+def test_convolutions_match_pyg_on_an_undirected_graph(name, device):
     ours, theirs = twins(*(make() for make in NORMALISED[name]), device)
     edge_index, edge_weight = undirected(device)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -83,7 +83,7 @@ def test_as_pyg_on_an_undirected_graph(name, device):
 
 @pytest.mark.parametrize("project", [False, True])
 @pytest.mark.parametrize("aggr", ["mean", "sum", "max"])
-def test_sage_is_pygs_on_a_directed_graph_with_repeated_edges(aggr, project, device):
+def test_sage_matches_pyg_on_a_directed_graph_with_repeated_edges(aggr, project, device):
     ours, theirs = twins(
         convs.SAGEConv(FEATURES, HIDDEN, aggr, project=project),
         pyg.SAGEConv(FEATURES, HIDDEN, aggr, project=project),
@@ -104,7 +104,7 @@ def test_sage_is_pygs_on_a_directed_graph_with_repeated_edges(aggr, project, dev
     )
 
 
-def test_a_weighted_mean_from_its_definition(device):
+def test_sage_computes_the_weighted_mean_of_its_definition(device):
     edge_index = torch.tensor([[0, 1, 0, 2], [2, 2, 1, 2]], device=device)
     edge_weight = torch.tensor([1.0, 3.0, 5.0, 4.0], dtype=torch.float64, device=device)
     operator = Propagation.from_edge_index(edge_index, 4, edge_weight, "none", self_loops=False)
@@ -116,7 +116,7 @@ def test_a_weighted_mean_from_its_definition(device):
     torch.testing.assert_close(conv(x, operator), x.new_tensor(want), **TOLERANCE)
 
 
-def test_a_mean_may_be_differentiated_in_the_edge_weights(device):
+def test_sage_mean_has_gradients_of_edge_weights(device):
     edge_index, edge_weight = (part.to(device) for part in lopsided_edges(NODES))
     conv = convs.SAGEConv(FEATURES, HIDDEN).to(device, torch.float64)
     x = normal(NODES, FEATURES, device=device)
@@ -131,7 +131,7 @@ def test_a_mean_may_be_differentiated_in_the_edge_weights(device):
     assert torch.autograd.gradcheck(value, (weight,), nondet_tol=1e-9)
 
 
-def test_what_a_mean_divides_by_serves_training_after_inference(device):
+def test_sage_mean_can_be_trained_after_inference_mode(device):
     edge_index = lopsided_edges(NODES)[0].to(device)
     conv = convs.SAGEConv(FEATURES, HIDDEN).to(device)
     operator = Propagation.from_edge_index(edge_index, NODES, None, "none", self_loops=False)
@@ -145,7 +145,7 @@ def test_what_a_mean_divides_by_serves_training_after_inference(device):
 
 
 @pytest.mark.parametrize("power", [0, 1, 3])
-def test_a_power_is_that_of_the_matrix(power, device):
+def test_powers_are_powers_of_the_matrix(power, device):
     edge_index, edge_weight = (part.to(device) for part in lopsided_edges(NODES))
     operator = Propagation.from_edge_index(edge_index, NODES, edge_weight, "dir")
     conv, _ = twins(
@@ -157,7 +157,7 @@ def test_a_power_is_that_of_the_matrix(power, device):
     torch.testing.assert_close(conv(x, operator), want, **TOLERANCE)
 
 
-def test_a_power_of_k_is_pygs_simple_convolution(device):
+def test_powers_match_pygs_simple_convolution(device):
     edge_index, edge_weight = undirected(device)
     operator = Propagation.from_edge_index(edge_index, NODES, edge_weight, "sym")
     theirs = pyg.SGConv(FEATURES, HIDDEN, K=3).to(device, torch.float64)
@@ -169,13 +169,13 @@ def test_a_power_of_k_is_pygs_simple_convolution(device):
     torch.testing.assert_close(ours(x, operator), theirs(x, edge_index, edge_weight), **TOLERANCE)
 
 
-def test_many_steps_of_appnp_are_the_solution_of_its_equation(device):
+def test_appnp_converges_to_the_solution_of_its_equation(device):
     edge_index, edge_weight = (part.to(device) for part in lopsided_edges(NODES))
     operator = Propagation.from_edge_index(edge_index, NODES, edge_weight, "dir")
     x = normal(NODES, FEATURES, device=device)
     system = torch.eye(NODES, dtype=x.dtype, device=device) - 0.5 * operator.to_dense()
     want = torch.linalg.solve(system, 0.5 * x)
-    torch.testing.assert_close(convs.APPNP(60, 0.5)(x, operator), want, **TOLERANCE)
+    torch.testing.assert_close(convs.APPNPConv(60, 0.5)(x, operator), want, **TOLERANCE)
 
 
 @pytest.mark.parametrize("wide", [torch.float64, torch.float32])
@@ -184,13 +184,13 @@ def test_the_operator_multiplies_in_its_own_precision(narrow, wide, device):
     edge_index = lopsided_edges(NODES)[0].to(device)
     operator = Propagation.from_edge_index(edge_index, NODES, None, "dir", dtype=wide)
     x = normal(NODES, FEATURES, device=device).to(narrow)
-    got = convs.propagated(operator, x, 2)
+    got = convs.propagate(operator, x, 2)
     assert got.dtype is narrow
     want = torch.linalg.matrix_power(operator.to_dense(), 2) @ x.to(wide)
     torch.testing.assert_close(got, want.to(narrow))
 
 
-def test_mixed_precision(device):
+def test_convolutions_support_mixed_precision(device):
     edge_index = lopsided_edges(NODES)[0].to(device)
     operator = Propagation.from_edge_index(edge_index, NODES, None, "none", self_loops=False)
     x = normal(NODES, FEATURES, device=device).float().requires_grad_()
@@ -209,9 +209,9 @@ def test_mixed_precision(device):
     [
         lambda: convs.GCNConv(2, 2, power=-1),
         lambda: convs.GCNConv(2, 2, power=True),
-        lambda: convs.APPNP(-1, 0.1),
-        lambda: convs.APPNP(10, 1.5),
-        lambda: convs.APPNP(10, math.nan),
+        lambda: convs.APPNPConv(-1, 0.1),
+        lambda: convs.APPNPConv(10, 1.5),
+        lambda: convs.APPNPConv(10, math.nan),
         lambda: convs.GCN2Conv(2, -0.1, 1.0, 1),
         lambda: convs.GCN2Conv(2, 0.1, -1.0, 1),
         lambda: convs.GCN2Conv(2, 0.1, math.inf, 1),
@@ -222,13 +222,13 @@ def test_mixed_precision(device):
         lambda: convs.SAGEConv(2, 2, "median"),
     ],
 )
-def test_refusals(make):
+def test_invalid_arguments_of_convolutions_are_refused(make):
     with pytest.raises(ArgumentError, match=r"must .*\(got .*\)") as refusal:
         make()
     assert "\n" not in str(refusal.value)
 
 
-def test_a_sum_of_neighbours_and_oneself_is_pygs(device):
+def test_gin_matches_pyg(device):
     edge_index, _ = lopsided_edges(NODES)
     edge_index = edge_index.to(device)
     operator = Propagation.from_edge_index(
@@ -248,7 +248,7 @@ def test_a_sum_of_neighbours_and_oneself_is_pygs(device):
         torch.testing.assert_close(mine.grad, known.grad, **TOLERANCE)
 
 
-def test_a_sum_in_half_precision_keeps_the_type_of_its_input(device):
+def test_gin_keeps_the_dtype_of_its_input(device):
     edge_index = lopsided_edges(NODES)[0].to(device)
     operator = Propagation.from_edge_index(edge_index, NODES, normalization="none")
     layer = convs.GINConv(torch.nn.Identity()).to(device, torch.bfloat16)

@@ -1,4 +1,4 @@
-"""Attention over scales against a loop over nodes, written by hand."""
+"""Attention over scales against a loop over nodes."""
 
 import math
 
@@ -23,7 +23,7 @@ def attention(device):
 
 
 def by_hand(attention, z):
-    """Softmax over scales of q . tanh(W z + b), one node after another, in plain Python."""
+    """Softmax over scales of q . tanh(W z + b) as a loop over nodes."""
     w, b = attention.project.weight.tolist(), attention.project.bias.tolist()
     (q,) = attention.query.weight.tolist()
     fused, weights = [], []
@@ -64,7 +64,7 @@ def test_weights_sum_to_one_at_every_node(attention, states):
     torch.testing.assert_close(weight.sum(dim=1), ones, rtol=1e-14, atol=0)
 
 
-def test_parameters_and_their_shapes(attention):
+def test_attention_parameters_have_the_expected_shapes(attention):
     shapes = {name: tuple(p.shape) for name, p in attention.named_parameters()}
     assert shapes == {
         "project.weight": (WIDTH, CHANNELS),
@@ -83,7 +83,7 @@ def test_attention_is_differentiable(attention, states):
     assert torch.autograd.gradcheck(attention, (states.requires_grad_(),))
 
 
-def test_nodes_do_not_look_at_one_another(attention, states):
+def test_attention_of_a_node_is_independent_of_other_nodes(attention, states):
     fused, _ = attention(states)
     changed = states.clone()
     changed[:, 0] += 1.0
@@ -92,13 +92,13 @@ def test_nodes_do_not_look_at_one_another(attention, states):
     torch.testing.assert_close(other[1:], fused[1:], rtol=0, atol=0)
 
 
-def test_huge_states_overflow_nothing(attention, states):
+def test_attention_of_huge_states_does_not_overflow(attention, states):
     fused, weight = attention(1e6 * states)
     assert fused.isfinite().all()
     torch.testing.assert_close(weight.sum(1), torch.ones_like(weight[:, 0]))
 
 
-def test_reset_draws_every_parameter_anew_from_the_seed(attention):
+def test_reset_parameters_depends_on_the_seed_only(attention):
     before = [p.detach().clone() for p in attention.parameters()]
     torch.manual_seed(5)
     attention.reset_parameters()
@@ -110,7 +110,7 @@ def test_reset_draws_every_parameter_anew_from_the_seed(attention):
         torch.testing.assert_close(again.detach(), new, rtol=0, atol=0)
 
 
-def test_the_mean_weighs_all_scales_alike(states):
+def test_the_mean_weights_all_scales_equally(states):
     mean = ScaleMean()
     fused, weight = mean(states)
     torch.testing.assert_close(fused, (states[0] + states[1] + states[2]) / 3)

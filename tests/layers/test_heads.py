@@ -1,4 +1,4 @@
-"""The heads against their formulas, written out with the same weights."""
+"""The heads against their formulas with the same weights."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def inputs(device):
 
 
 def trained(module, device):
-    """In float64, with parameters and running statistics that are none of the usual ones."""
+    """A float64 module with random parameters and running statistics."""
     module = module.to(device, torch.float64)
     with torch.no_grad():
         for index, (name, tensor) in enumerate(module.state_dict().items()):
@@ -52,13 +52,13 @@ def affine(x, linear):
 
 
 def sums(x, num_graphs=4):
-    """The sum of each graph's rows, one graph after another."""
+    """The sum of the rows of each graph, as a loop."""
     rows = [[row for row, graph in zip(x, BATCH, strict=True) if graph == g] for g in range(4)]
     zero = torch.zeros_like(x[0])
     return torch.stack([sum(mine, zero) for mine in rows[:num_graphs]])
 
 
-def test_pool_sums_the_rows_of_each_graph_and_leaves_nodes_alone(inputs):
+def test_pool_sums_nodes_per_graph_and_is_the_identity_without_batch(inputs):
     z, _, batch = inputs
     torch.testing.assert_close(pool(z, batch, 4), sums(z), rtol=1e-14, atol=0)
     assert pool(z, None, 1) is z
@@ -66,7 +66,7 @@ def test_pool_sums_the_rows_of_each_graph_and_leaves_nodes_alone(inputs):
 
 @pytest.mark.parametrize("with_norm", [False, True])
 @pytest.mark.parametrize("by_graph", [False, True])
-def test_linear_head(with_norm, by_graph, inputs, device):
+def test_linear_head_matches_its_formula(with_norm, by_graph, inputs, device):
     z, x, batch = inputs
     head = trained(LinearHead(CHANNELS, CLASSES, 0.5, with_norm), device)
     assert head.linear.bias is None
@@ -76,7 +76,7 @@ def test_linear_head(with_norm, by_graph, inputs, device):
     torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)
 
 
-def test_linear_head_in_training_normalises_by_the_batch(inputs, device):
+def test_linear_head_uses_batch_statistics_in_training(inputs, device):
     z, x, _ = inputs
     head = trained(LinearHead(CHANNELS, CLASSES, 0.0, True), device).train()
     centred = z - z.mean(0)
@@ -87,7 +87,7 @@ def test_linear_head_in_training_normalises_by_the_batch(inputs, device):
 
 @pytest.mark.parametrize("by_graph", [False, True])
 @pytest.mark.parametrize("num_layers", [0, 1, 3])
-def test_residual_head(num_layers, by_graph, inputs, device):
+def test_residual_head_matches_its_formula(num_layers, by_graph, inputs, device):
     z, x, batch = inputs
     head = ResidualHead(FEATURES, CHANNELS, 6, CLASSES, num_layers, 0.5)
     head = trained(head, device)
@@ -99,7 +99,7 @@ def test_residual_head(num_layers, by_graph, inputs, device):
     torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)
 
 
-def test_residual_head_sees_the_features_themselves(inputs, device):
+def test_residual_head_depends_on_the_features(inputs, device):
     z, x, _ = inputs
     head = trained(ResidualHead(FEATURES, CHANNELS, 6, CLASSES, 2, 0.0), device)
     x.requires_grad_()
@@ -108,7 +108,7 @@ def test_residual_head_sees_the_features_themselves(inputs, device):
 
 
 def graph_head_by_hand(head, rows):
-    """One graph on its own: layers at every node, the sum, layers on the sum, the last map."""
+    """The graph head for a single graph."""
     h = rows
     for linear in head.node:
         h = relu(affine(h, linear))
@@ -145,7 +145,7 @@ def test_dropout_acts_in_training_only(name, inputs, device):
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_reset_draws_anew_from_the_seed_and_clears_the_statistics(name, device):
+def test_reset_parameters_depends_on_the_seed_and_clears_running_statistics(name, device):
     head, other = (HEADS[name](0.5).to(device) for _ in range(2))
     head = trained(head, device).float()
     before = {key: value.clone() for key, value in head.state_dict().items()}
@@ -160,7 +160,7 @@ def test_reset_draws_anew_from_the_seed_and_clears_the_statistics(name, device):
             assert (value == 0).all()
 
 
-def test_the_linear_decoder_is_drawn_with_variance_one_over_channels(device):
+def test_the_linear_head_is_initialised_with_variance_one_over_channels(device):
     head = LinearHead(2000, 50, 0.0, False).to(device)
     weight = head.linear.weight.detach()
     assert weight.std().item() == pytest.approx(2000**-0.5, rel=0.02)  # 1e5 draws: 0.2 %

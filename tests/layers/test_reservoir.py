@@ -1,11 +1,11 @@
-"""Reservoirs: how weights are drawn, that the map contracts, and the states it settles in."""
+"""Reservoirs: random weights, contraction and states."""
 
 import pytest
 import torch
 
 from mgnni import NotContractiveError, Propagation
 from mgnni.errors import ArgumentError
-from mgnni.layers.random_readout import RandomReadout
+from mgnni.layers.readout import RandomReadout
 from mgnni.layers.reservoir import Reservoir, random_weight
 from models.cases import NODES, PARTS, batch_of_graphs, graph, normal
 
@@ -44,7 +44,7 @@ def norm_of(weight):
 
 
 @pytest.mark.parametrize("connections", [None, 1, 3, 99])
-def test_a_weight_has_its_norm_and_its_number_of_entries(connections):
+def test_random_weights_have_the_requested_norm_and_sparsity(connections):
     weight = random_weight(7, 9, 0.6, connections)
     assert norm_of(weight) == pytest.approx(0.6, rel=1e-6)
     count = (weight != 0).sum(1)
@@ -53,7 +53,7 @@ def test_a_weight_has_its_norm_and_its_number_of_entries(connections):
     assert (weight > 0).any()
 
 
-def test_weights_follow_from_the_seed_wherever_they_are(device):
+def test_random_weights_depend_on_the_seed_and_not_on_the_device(device):
     torch.manual_seed(5)
     layer = make(device)
     torch.manual_seed(5)
@@ -73,7 +73,7 @@ def test_weights_follow_from_the_seed_wherever_they_are(device):
 
 @pytest.mark.parametrize("max_degree", [None, 40])
 @pytest.mark.parametrize("directed", [False, True])
-def test_states_are_those_of_a_dense_iteration(directed, max_degree, device):
+def test_states_match_a_dense_iteration(directed, max_degree, device):
     layer = make(device, max_degree=max_degree)
     edge_index, edge_weight = graph(directed, device)
     a = dense(edge_index, NODES, edge_weight)
@@ -103,7 +103,7 @@ def test_the_certificate_holds_where_the_solve_is_loose(device):
 
 @pytest.mark.parametrize("connections", [None, 1])
 def test_the_map_contracts_by_rho(connections, device):
-    """Embedding stability: two states come closer by rho in every step, whatever the input."""
+    """Embedding stability: the distance of two states shrinks by rho in every step."""
     layer = make(device, connections=connections)
     edge_index, edge_weight = graph(True, device)
     a = dense(edge_index, NODES, edge_weight)
@@ -122,7 +122,7 @@ def test_the_map_contracts_by_rho(connections, device):
     assert norm == pytest.approx(0.95, rel=1e-5)
 
 
-def test_graphs_of_a_batch_do_not_meet(device):
+def test_graphs_of_a_batch_are_independent(device):
     layer = make(device)
     x, edge_index, batch, alone = batch_of_graphs(device)
     together = layer(x, operator(edge_index, len(x), batch=batch))
@@ -132,7 +132,7 @@ def test_graphs_of_a_batch_do_not_meet(device):
         )
 
 
-def test_without_edges_the_input_is_all(device):
+def test_states_without_edges_depend_on_the_input_only(device):
     none = torch.empty(2, 0, dtype=torch.long, device=device)
     for layer in (make(device), make(device, max_degree=3)):
         for nodes in (0, 1, 3):

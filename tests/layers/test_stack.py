@@ -1,15 +1,15 @@
-"""Convolutions one after another, with what stands between them."""
+"""Stacks of convolutions with dropout, batch norm and ReLU."""
 
 import pytest
 import torch
 from torch import nn
 
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from mgnni.layers.stack import Stack
 
 
 class Affine(nn.Linear):
-    """A convolution that adds the same number to all: what comes out is known by arithmetic."""
+    """A convolution that adds a constant, so that outputs are known."""
 
     def forward(self, x, shift):
         return super().forward(x) + shift
@@ -20,7 +20,7 @@ def stack(activate_last, batch_norm=False, dropout=0.0):
 
 
 @pytest.mark.parametrize("activate_last", [False, True])
-def test_every_layer_and_the_end(activate_last):
+def test_stack_returns_the_output_of_every_layer(activate_last):
     layers, x = stack(activate_last), torch.randn(5, 2, dtype=torch.float64)
     first, last = layers(x, 0.5)
     one, two = layers.convs
@@ -31,7 +31,7 @@ def test_every_layer_and_the_end(activate_last):
     torch.testing.assert_close(last, out.clamp(min=0) if activate_last else out)
 
 
-def test_a_norm_stands_before_each_relu_and_nowhere_else():
+def test_batch_norm_comes_before_every_relu():
     x = torch.randn(50, 2, dtype=torch.float64)
     for activate_last, norms in ((False, 1), (True, 2)):
         layers = stack(activate_last, batch_norm=True).train()
@@ -42,7 +42,7 @@ def test_a_norm_stands_before_each_relu_and_nowhere_else():
         torch.testing.assert_close(first, ((before - before.mean(0)) / deviation).clamp(min=0))
 
 
-def test_masks_are_drawn_before_every_layer_from_keys_of_their_own():
+def test_every_layer_has_a_dropout_key_of_its_own():
     layers = stack(False, dropout=0.5).train()
     parts = [part for part in layers.modules() if isinstance(part, Dropout)]
     assert len(parts) == 2

@@ -1,4 +1,4 @@
-"""Weights by what they promise: singular values, and a bound on the symmetric part."""
+"""Well-posed weights: singular values, and a bound on the symmetric part."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from mgnni.layers.well_posed import MonotoneWeight, OrthogonalWeight
 
 @pytest.mark.parametrize("channels", [1, 2, 7, 10])
 @pytest.mark.parametrize("mu", [-2.0, 0.0, 1.0, 30.0])
-def test_all_singular_values_of_an_orthogonal_weight_are_one_number(channels, mu, device):
+def test_all_singular_values_of_an_orthogonal_weight_are_equal(channels, mu, device):
     layer = OrthogonalWeight(channels, kappa=0.7).to(device, torch.float64)
     with torch.no_grad():
         layer.mu.fill_(mu)
@@ -37,7 +37,7 @@ def test_the_cayley_transform_of_a_rotation_is_known(device):
     torch.testing.assert_close(layer().cpu().detach(), 0.25 * turn)
 
 
-def test_the_signs_are_drawn_and_part_of_the_state(device):
+def test_signs_are_random_and_part_of_the_state_dict(device):
     torch.manual_seed(1)
     layer = OrthogonalWeight(40).to(device)
     assert "signs" in layer.state_dict()

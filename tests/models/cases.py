@@ -1,4 +1,4 @@
-"""What tests of models share: graphs, and MGNNI once more, densely and by hand."""
+"""Graphs, and a dense reference implementation of MGNNI, for the tests of models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def normal(*shape: int, device: torch.device, seed: int = 1) -> Tensor:
 
 
 def graph(directed: bool, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Edges and weights, with a self-loop, a repeated edge and two isolated nodes."""
+    """Edges and weights with a self-loop, a repeated edge and two isolated nodes."""
     edge_index, edge_weight = lopsided_edges(NODES)
     if not directed:
         edge_index, edge_weight = to_undirected(edge_index, edge_weight, num_nodes=NODES)
@@ -39,13 +39,13 @@ def batch_of_graphs(device: torch.device) -> tuple[Tensor, Tensor, Tensor, list[
 
 
 def complete_minus_one(size: int) -> Tensor:
-    """All edges between different nodes but the one from the first to the last."""
+    """All edges between distinct nodes except for the one from the first to the last."""
     pairs = [(i, j) for i in range(size) for j in range(size) if i != j and (i, j) != (0, size - 1)]
     return torch.tensor(pairs, dtype=torch.long).view(-1, 2).T
 
 
 def dense_operator(directed: bool, device: torch.device) -> Tensor:
-    """The operator of :func:`graph` that ``normalization="auto"`` makes."""
+    """The operator of :func:`graph` with ``normalization="auto"``."""
     kind = "dir" if directed else "sym"
     edge_index, edge_weight = graph(directed, device)
     return dense_propagation(edge_index, NODES, edge_weight, kind).to(device)
@@ -54,7 +54,7 @@ def dense_operator(directed: bool, device: torch.device) -> Tensor:
 def assert_same_at_one_node(
     ours: Tensor, known: Tensor, inputs: list[Tensor], **tolerance: float
 ) -> None:
-    """Compare all rows, and gradients of a loss on one of them: one on all hides a transpose."""
+    """Compare all rows, and gradients of a loss on one row, which reveal a missing transpose."""
     torch.testing.assert_close(ours, known.to(ours.device), **tolerance)
     got, want = (torch.autograd.grad(y[LISTENER].square().sum(), inputs) for y in (ours, known))
     for one, other in zip(got, want, strict=True):
@@ -63,7 +63,7 @@ def assert_same_at_one_node(
 
 
 def drawn(make: Callable[[], nn.Module], count: int = 3) -> list[nn.Module]:
-    """Models alike but for the seed they are drawn from."""
+    """Models that differ in the seed only."""
     models = []
     for seed in range(count):
         torch.manual_seed(seed)
@@ -74,12 +74,12 @@ def drawn(make: Callable[[], nn.Module], count: int = 3) -> list[nn.Module]:
 def assert_runs_are_each_alone(
     models: list[nn.Module], *inputs: Tensor, inside: bool = False, **tolerance: float
 ) -> None:
-    """Models mapped over by vmap have the logits and gradients that each has by itself.
+    """Vmapped models have the logits and gradients of the single models.
 
     The loss is on one node. Gradients are taken of all runs at once, as in training; with
     ``inside`` those of torch.func within the map are compared as well.
     """
-    assert models[0].shares_graph
+    assert models[0].supports_vmap
     parameters, buffers = stack_module_state(models)
 
     def loss(logits: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""CGS once more, densely and edge by edge: what the tests of the model compare it with."""
+"""A dense reference implementation of CGS."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from mgnni.layers.attention_gn import AttentionGN
+from mgnni.layers.attention import AttentionGN
 from mgnni.models.cgs import CGS
 
 SHAPES = {
@@ -22,7 +22,7 @@ SHAPES = {
 def layer_by_hand(
     layer: AttentionGN, activation: str, x: Tensor, edge: Tensor, pairs: list[tuple[int, int]]
 ) -> tuple[Tensor, Tensor]:
-    """One layer from its parameters, a node and an edge at a time; differentiable by autograd."""
+    """One layer as loops over nodes and edges, differentiable by autograd."""
     act = SHAPES[activation]
 
     def perceptron(row: Tensor, parameters: list[Tensor]) -> Tensor:
@@ -47,7 +47,7 @@ def layer_by_hand(
 
 
 def stacked(rows: list[Tensor], like: Tensor, width: int) -> Tensor:
-    """Stack rows of this width; there may be none."""
+    """Stack rows of this width, possibly none."""
     return torch.stack(rows) if rows else like.new_zeros(0, width)
 
 
@@ -91,7 +91,7 @@ def cgs_by_hand(
 
 
 def decoded_by_hand(decoder: nn.Module, z: Tensor, act: Callable[[Tensor], Tensor]) -> Tensor:
-    """The perceptron at the end, from its parameters."""
+    """The decoder, from its parameters."""
     parameters = list(decoder.parameters())
     for weight, bias in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
         z = act(z @ weight.T + bias)
@@ -99,7 +99,7 @@ def decoded_by_hand(decoder: nn.Module, z: Tensor, act: Callable[[Tensor], Tenso
 
 
 def dense_weights(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> Tensor:
-    """``weight[u, v]``, that of the edges from ``u`` to ``v`` added up."""
+    """``weight[u, v]``, the sum of the weights of all edges from ``u`` to ``v``."""
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), dtype=torch.float64, device=edge_index.device)
     dense = edge_weight.new_zeros(num_nodes, num_nodes)

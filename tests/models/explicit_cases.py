@@ -1,4 +1,4 @@
-"""The explicit models once more, densely and by hand, and how many parameters each must have."""
+"""Dense reference implementations of the explicit models and their numbers of parameters."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from mgnni.models.appnp import APPNP
-from mgnni.models.base import GraphModel
+from mgnni.models.base import EncoderModel
 from mgnni.models.gcn import GCN
 from mgnni.models.gcnii import GCNII
 from mgnni.models.graphsage import GraphSAGE
@@ -29,7 +29,7 @@ from models.cases import normal
 from problems import dense_propagation
 
 # What is asked for, and the number of parameters with F features, H hidden channels, C classes.
-CASES: dict[str, tuple[type[GraphModel], dict[str, Any], int]] = {
+CASES: dict[str, tuple[type[EncoderModel], dict[str, Any], int]] = {
     "gcn": (GCN, {}, F * H + H + H * C + C),
     "gcn, one layer": (GCN, {"num_layers": 1}, F * C + C),
     "gcn, batch norm": (
@@ -107,8 +107,8 @@ CASES: dict[str, tuple[type[GraphModel], dict[str, Any], int]] = {
 }
 
 
-def make(name: str, device: torch.device, seed: int = 0, **changes: object) -> GraphModel:
-    """A small model in float64 and evaluation mode, with nothing left at its initial value."""
+def make(name: str, device: torch.device, seed: int = 0, **changes: object) -> EncoderModel:
+    """A small float64 model in evaluation mode with random parameters and buffers."""
     cls, options, _ = CASES[name]
     model = cls(F, H, C, **{**options, **changes}).to(device, torch.float64).eval()
     model.asked = {**options, **changes}
@@ -127,7 +127,7 @@ def make(name: str, device: torch.device, seed: int = 0, **changes: object) -> G
 
 
 def by_hand(
-    model: GraphModel,
+    model: EncoderModel,
     x: Tensor,
     edge_index: Tensor,
     edge_weight: Tensor,
@@ -154,7 +154,7 @@ def by_hand(
 
 
 def _asked(model: Any, name: str) -> Any:
-    """An option as it was given, or its default; not what the model made of it."""
+    """An option as given, or its default."""
     default = inspect.signature(type(model)).parameters[name].default
     return model.asked.get(name, default)
 
@@ -203,7 +203,7 @@ def _sgc(model: Any, x: Tensor, p: Tensor) -> Tensor:
 
 
 def _appnp(model: Any, x: Tensor, p: Tensor) -> Tensor:
-    """The steps summed: K powers with the weights of a restart, and the rest in the last."""
+    """The closed form of K steps of personalized PageRank."""
     first = _perceptron(model.predict, x)
     steps, alpha = _asked(model, "K"), _asked(model, "alpha")
     power = torch.eye(len(x), dtype=x.dtype, device=x.device)

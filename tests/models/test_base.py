@@ -1,10 +1,10 @@
-"""What a model has from its base: one readout, one way of pooling, and words on bad features."""
+"""The base class of models: pooling, readout, and errors about features."""
 
 import pytest
 import torch
 
 from mgnni.errors import ArgumentError
-from mgnni.models.base import GraphModel
+from mgnni.models.base import EncoderModel
 from mgnni.models.cgs import CGS
 from mgnni.models.dgcnn import DGCNN
 from mgnni.models.eignn import EIGNN
@@ -17,15 +17,15 @@ from mgnni.models.sse import SSE
 from models.cases import CLASSES, FEATURES, NODES, batch_of_graphs, graph, normal
 
 
-class Features(GraphModel):
-    """The first features of a node as its row."""
+class Features(EncoderModel):
+    """A model that returns the first features of each node."""
 
-    def rows(self, x, propagation):
-        return x[:, : self.row_channels]
+    def encode(self, x, propagation):
+        return x[:, : self.node_channels]
 
 
 class Largest(Features):
-    """Graphs by the largest entry of their nodes."""
+    """A model with max pooling."""
 
     own_readout = True
 
@@ -35,7 +35,7 @@ class Largest(Features):
         return torch.stack([rows[batch == number].amax(0) for number in range(num_graphs)])
 
 
-def test_rows_are_summed_and_read_out_by_a_perceptron(device):
+def test_nodes_are_summed_per_graph_and_read_out_by_an_mlp(device):
     x, edge_index, batch, _ = batch_of_graphs(device)
     model = Features(FEATURES, 4, CLASSES, level="graph").to(device, torch.float64)
     sums = torch.zeros(int(batch.max()) + 1, 4, dtype=x.dtype, device=device)
@@ -44,11 +44,11 @@ def test_rows_are_summed_and_read_out_by_a_perceptron(device):
     hidden = (sums @ first.weight.T + first.bias).clamp(min=0)
     want = hidden @ last.weight.T + last.bias
     torch.testing.assert_close(model(x, edge_index, batch=batch), want)
-    assert model.widths(3) == (FEATURES, 4, 4, 4)
-    assert Features(FEATURES, 4, CLASSES).widths(1) == (FEATURES, CLASSES)
+    assert model.layer_widths(3) == (FEATURES, 4, 4, 4)
+    assert Features(FEATURES, 4, CLASSES).layer_widths(1) == (FEATURES, CLASSES)
 
 
-def test_a_model_may_pool_and_read_out_by_itself(device):
+def test_a_model_may_have_its_own_pooling_and_readout(device):
     x, edge_index, batch, _ = batch_of_graphs(device)
     model = Largest(FEATURES, 4, CLASSES, level="graph").to(device)
     assert not list(model.parameters())
@@ -57,7 +57,7 @@ def test_a_model_may_pool_and_read_out_by_itself(device):
 
 
 @pytest.mark.parametrize("cls", [CGS, DGCNN, FDGNN, GIN, SSE, Linear])
-def test_nothing_is_drawn_that_is_not_used(cls):
+def test_models_with_their_own_readout_initialise_no_unused_parameters(cls):
     states = []
     for level in ("auto", "graph"):
         torch.manual_seed(0)
@@ -67,10 +67,17 @@ def test_nothing_is_drawn_that_is_not_used(cls):
 
 
 @pytest.mark.parametrize("cls", [CGS, EIGNN, FDGNN, GIND, MIGNN, SSE])
-def test_an_equation_without_an_answer_names_the_feature_to_blame(cls, device):
+def test_features_that_are_not_finite_are_named(cls, device):
     edge_index, _ = graph(False, device)
     x = normal(NODES, FEATURES, device=device)
     x[4, 2] = float("nan")
     model = cls(FEATURES, FEATURES, CLASSES).to(device, torch.float64)
     with pytest.raises(ArgumentError, match=r"'x' must be finite \(got nan at row 4, column 2\)"):
         model(x, edge_index)
+
+
+def test_the_old_name_of_supports_vmap_is_deprecated():
+    with pytest.warns(DeprecationWarning, match="supports_vmap"):
+        assert GIN(FEATURES, 4, CLASSES).shares_graph
+    with pytest.warns(DeprecationWarning, match="supports_vmap"):
+        assert not GIND(FEATURES, 4, CLASSES).shares_graph

@@ -1,4 +1,4 @@
-"""CGS against dense matrices and loops over edges, and what it promises of its equation."""
+"""CGS against dense matrices and loops over edges, with its contraction and certificate."""
 
 import copy
 import pickle
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgnni import ArgumentError, Propagation
-from mgnni.layers.attention_gn import ACTIVATIONS
+from mgnni.layers.attention import ACTIVATIONS
 from mgnni.models.cgs import CGS
 from models.cases import (
     CLASSES,
@@ -30,7 +30,7 @@ TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}
 
 
 def make_model(device, **options):
-    """A small model in float64, solved to rounding, whose matrices are neither small nor alike."""
+    """A small float64 model with a tight tolerance and generic matrices."""
     options = {"heads": 3, "gamma": 0.8, "decoder_widths": (5, 4), "tol": 1e-12, **options}
     model = CGS(FEATURES, 4, CLASSES, **options).to(device, torch.float64)
     with torch.no_grad():
@@ -42,7 +42,7 @@ def make_model(device, **options):
 @pytest.mark.parametrize("gather", ["targets", "sources"])
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("num_hidden_gn", [0, 2])
-def test_values_and_gradients_are_those_of_dense_matrices(num_hidden_gn, directed, gather, device):
+def test_logits_and_gradients_match_dense_matrices(num_hidden_gn, directed, gather, device):
     model = make_model(device, num_hidden_gn=num_hidden_gn, gather=gather)
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -68,7 +68,7 @@ def test_values_and_gradients_are_those_of_dense_matrices(num_hidden_gn, directe
     ],
     ids=str,
 )
-def test_every_option_has_its_equation(options, device):
+def test_all_options_match_dense_matrices(options, device):
     model = make_model(device, **options)
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -80,7 +80,7 @@ def test_every_option_has_its_equation(options, device):
     assert_same_at_one_node(ours, want, list(model.parameters()), **TOLERANCE)
 
 
-def test_entries_are_cut_on_both_sides(device):
+def test_coefficients_are_clipped_on_both_sides(device):
     model = make_model(device)
     edge_index, _ = graph(True, device)
     x = 3 * normal(NODES, FEATURES, device=device)
@@ -101,7 +101,7 @@ def test_entries_are_cut_on_both_sides(device):
     gather=st.sampled_from(["targets", "sources"]),
     nonlinearity=st.sampled_from(["identity", "relu", "tanh"]),
 )
-def test_the_map_contracts_whatever_it_is_given(seed, size, gamma, gather, nonlinearity):
+def test_the_map_contracts_for_any_parameters(seed, size, gamma, gather, nonlinearity):
     g = generator(seed)
     model = make_model(
         torch.device("cpu"),
@@ -132,7 +132,7 @@ def test_the_certificate_holds(device):
     propagation = Propagation.from_edge_index(
         edge_index, NODES, None, "none", False, dtype=torch.float64
     )
-    z = model.rows(x, propagation)
+    z = model.encode(x, propagation)
     a, b = matrices_by_hand(model, "silu", x, dense_weights(edge_index, None, NODES))
     system = torch.eye(NODES, dtype=torch.float64, device=device) - 0.8 * a
     exact = torch.linalg.solve(system, b.T.unsqueeze(2)).squeeze(2).T
@@ -142,7 +142,7 @@ def test_the_certificate_holds(device):
     assert 1e-9 < (z - exact).norm().item() <= stats.error_bound < 1
 
 
-def test_both_passes_are_in_the_log(device):
+def test_the_solve_log_has_the_forward_and_the_backward_pass(device):
     model = make_model(device)
     edge_index, _ = graph(True, device)
     assert model.solve_log.forward == ()
@@ -152,22 +152,22 @@ def test_both_passes_are_in_the_log(device):
     assert log.worst_error_bound < 1e-9
 
 
-def test_heads_do_not_hear_each_other(device):
+def test_heads_are_independent(device):
     model = make_model(device)
     edge_index, _ = graph(True, device)
     propagation = Propagation.from_edge_index(
         edge_index, NODES, None, "none", False, dtype=torch.float64
     )
     x = normal(NODES, FEATURES, device=device)
-    before = model.rows(x, propagation)
+    before = model.encode(x, propagation)
     with torch.no_grad():  # the last maps of nodes and edges have a row a head
         model.encoder[-1].node.lins[-1].weight[1] += 1.0
-    after = model.rows(x, propagation)
+    after = model.encode(x, propagation)
     assert ((before - after).abs() > 1e-6).any(0).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("level", ["auto", "graph"])
-def test_a_batch_is_its_graphs_alone(level, device):
+def test_graphs_of_a_batch_are_independent(level, device):
     model = make_model(device, level=level, num_hidden_gn=1)
     x, edge_index, batch, alone = batch_of_graphs(device)
     logits = model(x, edge_index, batch=batch)
@@ -182,7 +182,7 @@ def test_a_batch_is_its_graphs_alone(level, device):
         )
 
 
-def test_at_the_level_of_nodes_a_batch_is_not_summed(device):
+def test_nodes_are_not_pooled_with_level_node(device):
     model = make_model(device, level="node")
     x, edge_index, batch, _ = batch_of_graphs(device)
     want = cgs_by_hand(model, "silu", x, dense_weights(edge_index, None, len(x)))
@@ -202,7 +202,7 @@ def test_without_edges_the_bias_is_the_solution(num_nodes, device):
 
 
 @pytest.mark.parametrize("level", ["auto", "graph"])
-def test_parameters_are_counted(level):
+def test_the_number_of_parameters_is_as_expected(level):
     def perceptron(*widths):
         return sum(a * b + b for a, b in pairwise(widths))
 
@@ -230,7 +230,7 @@ def test_dropout_acts_in_training_only(device):
     torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
 
 
-def test_copies_and_single_precision(device):
+def test_copies_and_float32_models_agree(device):
     model = make_model(device, tol=1e-6).float()
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device).float()
@@ -244,7 +244,7 @@ def test_copies_and_single_precision(device):
     torch.testing.assert_close(want.double(), exact, rtol=1e-4, atol=1e-4)
 
 
-def test_runs_can_be_mapped_over(device):
+def test_vmapped_models_match_single_models(device):
     models = [make_model(device) for _ in range(3)]
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -264,6 +264,6 @@ def test_runs_can_be_mapped_over(device):
         ({"tol": 0.0}, "tol"),
     ],
 )
-def test_what_cannot_be_is_refused(options, name, device):
+def test_invalid_arguments_are_refused(options, name, device):
     with pytest.raises(ArgumentError, match=f"'{name}'"):
         make_model(device, **options)

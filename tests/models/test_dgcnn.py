@@ -1,4 +1,4 @@
-"""DGCNN against its equations, densely and by hand."""
+"""DGCNN against a dense implementation of its equations."""
 
 import pytest
 import torch
@@ -47,7 +47,7 @@ def by_hand(model, x, edge_index, edge_weight=None):
 
 @pytest.mark.parametrize("options", [{}, {"k": 10}, {"k": 5, "kernel_size": 2, "num_layers": 2}])
 @pytest.mark.parametrize("directed", [False, True])
-def test_it_is_its_equation(directed, options, device):
+def test_logits_match_the_equation(directed, options, device):
     model = make(device, **options)
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device)
@@ -56,7 +56,7 @@ def test_it_is_its_equation(directed, options, device):
     torch.testing.assert_close(got[0], by_hand(model, x, edge_index, edge_weight), **CLOSE)
 
 
-def test_gradients_are_those_of_the_equation(device):
+def test_gradients_match_the_equation(device):
     model = make(device, k=5, kernel_size=2)  # fewer than nodes: those left out learn nothing
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -67,7 +67,7 @@ def test_gradients_are_those_of_the_equation(device):
         torch.testing.assert_close(ours, known, **CLOSE)
 
 
-def test_graphs_of_a_batch_do_not_meet_in_any_order_of_nodes(device):
+def test_graphs_of_a_batch_are_independent_for_any_order_of_nodes(device):
     model = make(device)
     x, edge_index, batch, alone = batch_of_graphs(device)
     together = model(x, edge_index, batch=batch)
@@ -79,7 +79,7 @@ def test_graphs_of_a_batch_do_not_meet_in_any_order_of_nodes(device):
     torch.testing.assert_close(shuffled, together, **CLOSE)
 
 
-def test_with_an_operator_in_place_of_edges(device):
+def test_a_propagation_gives_the_output_of_its_edges(device):
     model = make(device)
     x, edge_index, batch, _ = batch_of_graphs(device)
     operator = Propagation.from_edge_index(
@@ -89,7 +89,7 @@ def test_with_an_operator_in_place_of_edges(device):
     torch.testing.assert_close(model(x, operator), want, rtol=0, atol=0)
 
 
-def test_no_edges_one_node_and_no_nodes(device):
+def test_graphs_without_edges_or_nodes_are_supported(device):
     model = make(device)
     none = torch.empty(2, 0, dtype=torch.long, device=device)
     for nodes in (4, 1):
@@ -100,8 +100,8 @@ def test_no_edges_one_node_and_no_nodes(device):
     torch.testing.assert_close(model(x, none)[0], by_hand(model, x, none), **CLOSE)
 
 
-def test_twins_may_stand_in_any_order(device):
-    """Nodes that tie because nothing tells them apart are the same row, whoever comes first."""
+def test_indistinguishable_nodes_may_be_swapped(device):
+    """Nodes with equal features and neighbours have equal rows, in any order."""
     model = make(device)
     star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]], device=device)
     x = normal(4, FEATURES, device=device)
@@ -113,7 +113,7 @@ def test_twins_may_stand_in_any_order(device):
 
 @pytest.mark.parametrize("k", [10, 30, 31])
 @pytest.mark.parametrize("level", ["auto", "graph"])
-def test_the_number_of_parameters(k, level):
+def test_the_number_of_parameters_is_as_expected(k, level):
     model = DGCNN(FEATURES, HIDDEN, CLASSES, k=k, level=level)
     total = 3 * HIDDEN + 1
     convs = FEATURES * HIDDEN + 2 * HIDDEN * HIDDEN + HIDDEN
@@ -122,7 +122,7 @@ def test_the_number_of_parameters(k, level):
     assert sum(p.numel() for p in model.parameters()) == convs + sequence + dense
 
 
-def test_dropout_in_training_only(device):
+def test_dropout_acts_in_training_only(device):
     model = make(device, dropout=0.5)
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -143,6 +143,6 @@ def test_dropout_in_training_only(device):
         ({"dense_channels": 0}, "'dense_channels' must be a positive int"),
     ],
 )
-def test_what_it_refuses(options, message):
+def test_invalid_arguments_are_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
         DGCNN(FEATURES, HIDDEN, CLASSES, **options)

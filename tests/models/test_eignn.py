@@ -1,4 +1,4 @@
-"""EIGNN is its equation, solved in four ways, of which one is wrong on purpose."""
+"""EIGNN against its equation in all variants, including the published one."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def dense_states(model: EIGNN, x: torch.Tensor, p: torch.Tensor) -> torch.Tensor
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("variant", ["iterative", "closed"])
-def test_logits_and_gradients_are_those_of_the_equation(variant, directed, device):
+def test_logits_and_gradients_match_the_equation(variant, directed, device):
     model = make(device, variant=variant, gamma=0.9)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
     ours = model(x, *graph(directed, device))
@@ -59,7 +59,7 @@ def test_logits_and_gradients_are_those_of_the_equation(variant, directed, devic
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("head", [{}, {"head": "residual", "head_channels": 6, "head_layers": 2}])
-def test_it_is_mgnni_at_scale_one(head, directed, device):
+def test_eignn_is_mgnni_at_scale_one(head, directed, device):
     model = make(device, tol=1e-9, **head)
     other = MGNNI(FEATURES, FEATURES, CLASSES, (1,), 0.8, input_map="identity", dropout=0, **head)
     other = other.to(device, torch.float64).eval()
@@ -88,7 +88,7 @@ def test_truncated_is_the_equation_of_the_nearest_operator_of_its_rank(device):
 
 
 def test_published_reproduces_the_released_numbers_on_a_directed_graph(device):
-    """From the released formulas with nodes as columns, in numpy, its two errors included."""
+    """The released formulas in NumPy, with nodes as columns and both errors."""
     model = make(device, variant="published")
     x = normal(NODES, FEATURES, device=device)
     edges = graph(True, device)
@@ -129,7 +129,7 @@ def test_published_is_right_on_an_undirected_graph(device):
     assert_same_at_one_node(ours, known, [x, *model.parameters()], **TOLERANCE)
 
 
-def test_states_of_length_one(device):
+def test_unit_rows_normalises_states_to_unit_length(device):
     model = make(device, unit_rows=True)
     x = normal(NODES, FEATURES, device=device)
     z = dense_states(model, x, dense_operator(True, device))
@@ -137,7 +137,7 @@ def test_states_of_length_one(device):
     torch.testing.assert_close(model(x, *graph(True, device)), want, **TOLERANCE)
 
 
-def test_the_graph_head_is_a_perceptron_a_sum_and_a_perceptron(device):
+def test_the_graph_head_is_an_mlp_a_sum_and_an_mlp(device):
     model = make(device, head="graph", head_channels=6)
     x, edge_index, batch, _ = batch_of_graphs(device)
     ones = torch.ones(edge_index.size(1))
@@ -155,7 +155,7 @@ def test_the_graph_head_is_a_perceptron_a_sum_and_a_perceptron(device):
 
 
 @pytest.mark.parametrize("variant", ["iterative", "closed", "truncated", "published"])
-def test_graphs_of_a_batch_are_separate_problems(variant, device):
+def test_graphs_of_a_batch_are_independent(variant, device):
     x, edge_index, batch, alone = batch_of_graphs(device)
     if variant == "truncated":
         edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
@@ -168,7 +168,7 @@ def test_graphs_of_a_batch_are_separate_problems(variant, device):
 
 
 @pytest.mark.parametrize("variant", ["iterative", "closed", "truncated", "published"])
-def test_models_stacked_by_torch_func_are_the_models_alone(variant, device):
+def test_vmapped_models_match_single_models(variant, device):
     edges = graph(variant != "truncated", device)
     x = normal(NODES, FEATURES, device=device)
     models = drawn(lambda: make(device, variant=variant, num_eigenpairs=3))
@@ -196,7 +196,7 @@ def test_the_parameters_are_a_factor_and_a_decoder(device):
     assert wide.equilibrium.factor.abs().max().item() <= (6 / 800) ** 0.5
 
 
-def test_dropout_acts_in_training_alone(device):
+def test_dropout_acts_in_training_only(device):
     model = make(device, dropout=0.5)
     x, edges = normal(NODES, FEATURES, device=device), graph(True, device)
     torch.testing.assert_close(model(x, *edges), model(x, *edges), rtol=0, atol=0)
@@ -205,7 +205,7 @@ def test_dropout_acts_in_training_alone(device):
     assert not any(isinstance(part, nn.Dropout) for part in model.modules())
 
 
-def test_what_is_refused(device):
+def test_invalid_arguments_are_refused(device):
     with pytest.raises(ArgumentError, match="'hidden_channels' must equal in_channels"):
         EIGNN(FEATURES, FEATURES + 1, CLASSES)
     with pytest.raises(ArgumentError, match="'variant' must be one of"):

@@ -1,4 +1,4 @@
-"""FDGNN against its equations by a dense iteration, and that its states are found only once."""
+"""FDGNN against a dense iteration, and the cache of its states."""
 
 import copy
 import gc
@@ -49,7 +49,7 @@ def read_out(model, rows):
 
 @pytest.fixture
 def solves(monkeypatch):
-    """Counts how often a layer is solved."""
+    """A list of all layers that were solved."""
     counted = []
     original = Reservoir.forward
 
@@ -66,7 +66,7 @@ def solves(monkeypatch):
     [{}, {"num_layers": 1, "connections": None}, {"readout_channels": None, "solver": "picard"}],
 )
 @pytest.mark.parametrize("directed", [False, True])
-def test_it_is_its_equation(directed, options, device):
+def test_logits_match_the_equation(directed, options, device):
     model = make(device, **options)
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device)
@@ -81,7 +81,7 @@ def test_it_is_its_equation(directed, options, device):
     assert model.solve_log.worst_error_bound < 1e-8
 
 
-def test_graphs_of_a_batch_do_not_meet(device):
+def test_graphs_of_a_batch_are_independent(device):
     model = make(device, level="graph")
     x, edge_index, batch, alone = batch_of_graphs(device)
     together = model(x, edge_index, batch=batch)
@@ -90,7 +90,7 @@ def test_graphs_of_a_batch_do_not_meet(device):
         torch.testing.assert_close(row, want, **CLOSE)
 
 
-def test_no_edges_one_node_and_no_nodes(device):
+def test_graphs_without_edges_or_nodes_are_supported(device):
     model = make(device, level="graph")
     none = torch.empty(2, 0, dtype=torch.long, device=device)
     for nodes in (3, 1):
@@ -103,7 +103,7 @@ def test_no_edges_one_node_and_no_nodes(device):
     torch.testing.assert_close(model(x, none), want, **CLOSE)
 
 
-def test_only_the_readout_learns(device):
+def test_only_the_readout_is_trained(device):
     model = make(device).train()
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -118,13 +118,13 @@ def test_only_the_readout_learns(device):
 
 
 @pytest.mark.parametrize("readout_channels", [None, 7])
-def test_the_number_of_parameters(readout_channels):
+def test_the_number_of_parameters_is_as_expected(readout_channels):
     model = FDGNN(FEATURES, HIDDEN, CLASSES, readout_channels=readout_channels, level="graph")
     width = readout_channels or HIDDEN
     assert sum(p.numel() for p in model.parameters()) == width * CLASSES + CLASSES
 
 
-def test_states_are_found_once_while_training(solves, device):
+def test_states_are_solved_for_once_in_training(solves, device):
     model = make(device, num_layers=2, dropout=0.5).train()
     x, edge_index, batch, _ = batch_of_graphs(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -134,15 +134,14 @@ def test_states_are_found_once_while_training(solves, device):
     model.eval()(x, edge_index, batch=batch)
     assert len(solves) == 2
     assert len(model.solve_log.forward) == 2
-    stack = [buffer.unsqueeze(0) for buffer in model.buffers()]  # a run as it is trained
-    names = [name for name, _ in model.named_buffers()]
-    for _ in range(3):
-        buffers = {name: part.squeeze(0) for name, part in zip(names, stack, strict=True)}
+    stack = {name: torch.stack([buffer, buffer]) for name, buffer in model.named_buffers()}
+    for _ in range(3):  # views of stacked buffers, as in the training of several runs
+        buffers = {name: buffer[1] for name, buffer in stack.items()}
         functional_call(model, buffers, (x, edge_index, None, batch))
-    assert len(solves) == 2
+    assert len(solves) == 4
 
 
-def test_states_are_found_anew_for_other_features_graphs_and_reservoirs(solves, device):
+def test_states_are_solved_for_again_if_features_graph_or_weights_change(solves, device):
     model, other = make(device, num_layers=1), make(device, seed=1, num_layers=1)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -166,13 +165,36 @@ def test_states_are_found_anew_for_other_features_graphs_and_reservoirs(solves, 
     check(model, x, edge_weight, 7)
 
 
-def test_states_are_forgotten_with_their_graph(device):
+@pytest.mark.parametrize("how", ["in place", ".data", "numpy", "new tensor"])
+@pytest.mark.parametrize("name", ["weight", "input_weight"])
+def test_changed_reservoirs_are_never_served_from_the_cache(name, how, device):
+    if how == "numpy" and device.type != "cpu":
+        pytest.skip("NumPy shares memory with the CPU only")
+    model = make(device)
+    edge_index, edge_weight = graph(True, device)
+    x = normal(NODES, FEATURES, device=device)
+    before = model(x, edge_index, edge_weight)
+    weight = getattr(model.layers[0], name)
+    if how == "in place":
+        weight.mul_(0.5)
+    elif how == ".data":
+        weight.data.mul_(0.5)
+    elif how == "numpy":
+        weight.numpy()[:] *= 0.5
+    else:
+        weight.data = weight * 0.5
+    want = read_out(model, states_by_hand(model, x, edge_index, edge_weight))
+    torch.testing.assert_close(model(x, edge_index, edge_weight), want, **CLOSE)
+    assert (want - before).abs().max() > 1e-4
+
+
+def test_states_are_freed_with_their_operator(device):
     model = make(device)
     x, edge_index, batch, _ = batch_of_graphs(device)
     operator = Propagation.from_edge_index(
         edge_index, len(x), batch=batch, dtype=torch.float64, **model.graph_options
     )
-    states = weakref.ref(model.rows(x, operator))  # float64 all the way, so the kept ones
+    states = weakref.ref(model.encode(x, operator))  # float64 all the way, so the kept ones
     gc.collect()
     assert states() is not None
     del operator
@@ -180,7 +202,7 @@ def test_states_are_forgotten_with_their_graph(device):
     assert states() is None
 
 
-def test_it_is_a_module_like_any(device):
+def test_copies_and_state_dicts_give_the_same_output(device):
     model = make(device)
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -194,8 +216,8 @@ def test_it_is_a_module_like_any(device):
     torch.testing.assert_close(make(device)(x, edge_index), want, rtol=0, atol=0)
 
 
-def test_a_certificate_travels_with_the_weights(device):
-    """A reservoir that is loaded brings its own contraction, whatever rho says."""
+def test_the_certificate_is_that_of_loaded_weights(device):
+    """The contraction factor is loaded with the weights."""
     slow, fast = make(device, rho=0.99), make(device, rho=0.3)
     fast.load_state_dict(slow.state_dict())
     edge_index, _ = graph(True, device)
@@ -204,7 +226,7 @@ def test_a_certificate_travels_with_the_weights(device):
         assert stats.contraction == pytest.approx(0.99, rel=1e-4)
 
 
-def test_inference_comes_first_and_training_follows(device):
+def test_training_may_follow_inference_mode(device):
     model = make(device).train()
     x, edge_index, batch, _ = batch_of_graphs(device)
     with torch.inference_mode():
@@ -228,6 +250,6 @@ def test_inference_comes_first_and_training_follows(device):
         ({"tol": 0}, "'tol' must lie in"),
     ],
 )
-def test_what_it_refuses(options, message):
+def test_invalid_arguments_are_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
         FDGNN(FEATURES, HIDDEN, CLASSES, **options)

@@ -1,4 +1,4 @@
-"""GAT against PyG's layers with the same weights, and against the equation written densely."""
+"""GAT against PyG's layers with the same weights and against its dense equation."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def make(device, **options):
 
 
 def by_pyg(model, x, edge_index):
-    """The same weights in PyG's layers, which add the self-loops by themselves."""
+    """PyG's layers, which add self-loops, with the same weights."""
     edge_index = coalesce(edge_index)
     for index, conv in enumerate(model.convs):
         twin = GATConv(
@@ -67,7 +67,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("directed", [False, True])
-def test_it_is_a_stack_of_pygs_layers(options, directed, device):
+def test_gat_is_a_stack_of_pygs_layers(options, directed, device):
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(device, **options)
@@ -77,7 +77,7 @@ def test_it_is_a_stack_of_pygs_layers(options, directed, device):
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_logits_and_gradients_of_one_node_by_the_equation(options, device):
+def test_logits_and_gradients_match_the_equation(options, device):
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(device, **options)
@@ -85,7 +85,7 @@ def test_logits_and_gradients_of_one_node_by_the_equation(options, device):
     assert_same_at_one_node(ours, want, list(model.parameters()), **TOLERANCE)
 
 
-def test_messages_go_the_way_of_the_flow(device):
+def test_messages_follow_the_flow(device):
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(device, flow="target_to_source")
@@ -94,7 +94,7 @@ def test_messages_go_the_way_of_the_flow(device):
     )
 
 
-def test_whole_graphs_are_sums_of_activated_rows_read_out(device):
+def test_nodes_are_activated_summed_per_graph_and_read_out(device):
     edge_index, _ = graph(False, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(device, level="graph", out_heads=2)
@@ -108,7 +108,7 @@ def test_residuals_are_between_the_first_and_the_last_layer():
 
 
 @pytest.mark.parametrize("residual", [False, True])
-def test_parameters_of_the_network_for_ppi(residual):
+def test_the_number_of_parameters_for_ppi_is_as_expected(residual):
     model = GAT(50, 256, 121, num_layers=3, heads=4, out_heads=6, residual=residual)
     wide = 4 * 256
     first = 50 * wide + 3 * wide  # two attention vectors and a bias
@@ -117,7 +117,7 @@ def test_parameters_of_the_network_for_ppi(residual):
     assert sum(p.numel() for p in model.parameters()) == first + second + last
 
 
-def test_attention_has_dropout_of_its_own(device):
+def test_attention_has_its_own_dropout(device):
     # With equal rows everywhere, a node receives that row times what is left of its attention.
     edge_index = torch.stack([torch.arange(40), torch.zeros(40, dtype=torch.long)]).to(device)
     model = GAT(1, 1, 1, num_layers=1, dropout=0.0, attention_dropout=0.5).to(device)
@@ -138,10 +138,10 @@ def test_attention_has_dropout_of_its_own(device):
         ({"num_layers": 0}, "'num_layers' must be a positive int"),
         ({"heads": 0}, "'heads' must be a positive int"),
         ({"out_heads": 1.5}, "'out_heads' must be a positive int"),
-        ({"attention_dropout": 1.0}, "'dropout' must lie in"),
+        ({"attention_dropout": 1.0}, "'attention_dropout' must lie in"),
         ({"dropout": -1.0}, "'dropout' must lie in"),
     ],
 )
-def test_what_cannot_be_is_refused(options, message):
+def test_invalid_arguments_are_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
         GAT(FEATURES, HIDDEN, CLASSES, **options)

@@ -1,4 +1,4 @@
-"""Geom-GCN against its equation, given where nodes lie."""
+"""Geom-GCN against its equation for given positions of the nodes."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ def densely(model, x, edge_index):
 
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
 @pytest.mark.parametrize("directed", [False, True])
-def test_logits_and_gradients_of_one_node_by_the_equation(num_layers, directed, device):
+def test_logits_and_gradients_match_the_equation(num_layers, directed, device):
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(device, num_layers=num_layers)
@@ -42,7 +42,7 @@ def test_logits_and_gradients_of_one_node_by_the_equation(num_layers, directed, 
     assert_same_at_one_node(ours, want, list(model.parameters()), **TOLERANCE)
 
 
-def test_whole_graphs_are_sums_read_out(device):
+def test_nodes_are_summed_per_graph_and_read_out(device):
     edge_index, _ = graph(False, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(device, level="graph")
@@ -50,14 +50,14 @@ def test_whole_graphs_are_sums_read_out(device):
     torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
 
 
-def test_relations_are_drawn_by_themselves():
+def test_relations_are_initialised_independently():
     # Glorot's bound is that of a map from 7 to 3 channels, not to all 27.
     torch.manual_seed(0)
     weight = GeometricConv(7, RELATIONS * 3).linear.weight
     assert 0.95 * (6 / 10) ** 0.5 < weight.abs().max() <= (6 / 10) ** 0.5
 
 
-def test_parameters_of_the_network_for_chameleon():
+def test_the_number_of_parameters_for_chameleon_is_as_expected():
     model = GeomGCN(2325, 48, 5)
     assert sum(p.numel() for p in model.parameters()) == 9 * 2325 * 48 + 9 * (9 * 48) * 5
 

@@ -1,4 +1,4 @@
-"""GIN against PyG's own convolution on a list of edges, and against its equation by hand."""
+"""GIN against PyG's convolution and against its equation."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 
 
 def make(device, **options):
-    """A model in float64, in evaluation mode, with running statistics as after some training."""
+    """A float64 model in evaluation mode with non-trivial running statistics."""
     model = GIN(FEATURES, HIDDEN, CLASSES, **options).to(device, torch.float64).eval()
     with torch.no_grad():
         for seed, (name, tensor) in enumerate(model.state_dict().items()):
@@ -39,7 +39,7 @@ def make(device, **options):
 
 
 def by_pyg(model, x, edge_index, batch=None, pooling="sum"):
-    """Logits by PyG's convolution over edges and torch's batch norm, with the model's weights."""
+    """Logits by PyG's convolution and torch's batch norm with the weights of the model."""
     states = [x]
     for conv in model.convs:
         width = states[-1].size(1)
@@ -61,7 +61,7 @@ def by_pyg(model, x, edge_index, batch=None, pooling="sum"):
 
 @pytest.mark.parametrize("train_eps", [False, True])
 @pytest.mark.parametrize("directed", [False, True])
-def test_it_is_pygs_convolution(directed, train_eps, device):
+def test_logits_match_pygs_convolution(directed, train_eps, device):
     model = make(device, train_eps=train_eps)
     edge_index, _ = graph(directed, device)
     x = normal(NODES, FEATURES, device=device)
@@ -71,7 +71,7 @@ def test_it_is_pygs_convolution(directed, train_eps, device):
     assert any(name.endswith("eps") for name in names) == train_eps
 
 
-def test_gradients_of_a_loss_on_one_node_are_pygs(device):
+def test_gradients_match_pygs_convolution(device):
     model = make(device).train()
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -84,7 +84,7 @@ def test_gradients_of_a_loss_on_one_node_are_pygs(device):
         torch.testing.assert_close(ours, theirs, **CLOSE)
 
 
-def test_weights_of_edges_weigh_the_sum(device):
+def test_edge_weights_weight_the_sum(device):
     model = make(device, num_layers=2)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -108,7 +108,7 @@ def test_graphs_of_a_batch_are_pooled_layer_by_layer(pooling, device):
         torch.testing.assert_close(by_graph(part, edges)[0], row, **CLOSE)
 
 
-def test_a_node_counts_as_its_graph_of_one_node(device):
+def test_a_node_is_pooled_like_a_graph_of_one_node(device):
     model = make(device)
     x = normal(1, FEATURES, device=device)
     none = torch.empty(2, 0, dtype=torch.long, device=device)
@@ -118,7 +118,7 @@ def test_a_node_counts_as_its_graph_of_one_node(device):
 
 
 @pytest.mark.parametrize("level", ["node", "graph"])
-def test_no_nodes(level, device):
+def test_graphs_without_nodes_are_supported(level, device):
     model = make(device, level=level)
     x = torch.zeros(0, FEATURES, dtype=torch.float64, device=device)
     none = torch.empty(2, 0, dtype=torch.long, device=device)
@@ -129,7 +129,7 @@ def test_no_nodes(level, device):
 @pytest.mark.parametrize("train_eps", [False, True])
 @pytest.mark.parametrize("layers", [1, 2, 5])
 @pytest.mark.parametrize("level", ["auto", "graph"])
-def test_the_number_of_parameters(layers, level, train_eps):
+def test_the_number_of_parameters_is_as_expected(layers, level, train_eps):
     model = GIN(FEATURES, HIDDEN, CLASSES, num_layers=layers, level=level, train_eps=train_eps)
     count = FEATURES * CLASSES + CLASSES  # readout of the features
     if layers > 1:
@@ -142,7 +142,7 @@ def test_the_number_of_parameters(layers, level, train_eps):
     assert sum(p.numel() for p in model.parameters()) == count
 
 
-def test_dropout_is_of_scores_and_in_training_only(device):
+def test_dropout_acts_on_logits_in_training_only(device):
     torch.manual_seed(1)
     model = GIN(FEATURES, HIDDEN, CLASSES, num_layers=1, dropout=0.75, level="graph").to(device)
     x, edge_index, batch, _ = batch_of_graphs(device)
@@ -155,7 +155,7 @@ def test_dropout_is_of_scores_and_in_training_only(device):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_runs_stacked_by_vmap_are_the_runs_alone(training, device):
+def test_vmapped_models_match_single_models(training, device):
     edge_index, _ = graph(True, device)
     operator = Propagation.from_edge_index(
         edge_index, NODES, normalization="none", self_loops=False, dtype=torch.float64
@@ -168,7 +168,7 @@ def test_runs_stacked_by_vmap_are_the_runs_alone(training, device):
     assert_runs_are_each_alone(models, x, operator, **CLOSE)
 
 
-def test_reset_parameters_draws_all_anew_and_restores_eps():
+def test_reset_parameters_changes_all_parameters_and_restores_eps():
     model = GIN(FEATURES, HIDDEN, CLASSES, train_eps=True)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     with torch.no_grad():
@@ -180,7 +180,7 @@ def test_reset_parameters_draws_all_anew_and_restores_eps():
         assert torch.equal(parameter, before[name]) == fixed, name
 
 
-def test_what_it_refuses():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ArgumentError, match="'pooling' must be one of"):
         GIN(FEATURES, HIDDEN, CLASSES, pooling="max")
     with pytest.raises(ArgumentError, match="'num_layers' must be a positive int"):

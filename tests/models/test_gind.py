@@ -27,7 +27,7 @@ def make(device, **options) -> GIND:
 
 
 def dense_graph(edge_index, edge_weight, num_nodes, self_loops):
-    """The incidence matrix and the scaling, edge by edge; parallel edges are edges of their own."""
+    """The incidence matrix and the scaling, with one row per edge."""
     rows, degree = [], torch.full((num_nodes,), 2.0 * self_loops, dtype=torch.float64)
     for number, (j, i) in enumerate(edge_index.T.tolist()):
         row = torch.zeros(num_nodes, dtype=torch.float64)
@@ -40,7 +40,7 @@ def dense_graph(edge_index, edge_weight, num_nodes, self_loops):
 
 
 def coalesced(edge_index, edge_weight, num_nodes):
-    """Repeated edges as one, of the sum of their weights."""
+    """Merge repeated edges and add up their weights."""
     dense = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
     dense = dense.index_put((edge_index[0], edge_index[1]), edge_weight, accumulate=True)
     found = dense.detach().nonzero().T
@@ -48,7 +48,7 @@ def coalesced(edge_index, edge_weight, num_nodes):
 
 
 def by_newton(model, x, edge_index, edge_weight=None, mask=None):
-    """The rows of the model; one last step is in autograd's graph, which is all it takes."""
+    """The logits of the model; differentiating the last Newton step suffices."""
     x, edge_index = x.cpu(), edge_index.cpu()
     get = {name: p.cpu() for name, p in model.named_parameters()}.__getitem__
     weight = torch.ones(edge_index.size(1)) if edge_weight is None else edge_weight.cpu()
@@ -93,7 +93,7 @@ CONFIGURATIONS = {
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_logits_and_gradients_are_those_of_the_equation(name, directed, device):
+def test_logits_and_gradients_match_the_equation(name, directed, device):
     model = make(device, **CONFIGURATIONS[name])
     edge_index, edge_weight = graph(directed, device)
     edge_weight.requires_grad_(directed)  # there must be weights in both directions alike
@@ -123,7 +123,7 @@ def test_the_certificate_holds(device):
 
 @settings(max_examples=12)
 @given(st.integers(0, 10**6), st.floats(0.01, 10.0))
-def test_the_equilibrium_is_found_whatever_the_matrix(seed, size):
+def test_the_equilibrium_is_found_for_any_weight(seed, size):
     torch.manual_seed(seed)
     device = torch.device("cpu")
     model = make(device, tol=1e-8)
@@ -136,7 +136,7 @@ def test_the_equilibrium_is_found_whatever_the_matrix(seed, size):
     assert record.contraction < 1
 
 
-def test_states_that_are_dropped_are_zero_and_the_others_solve_their_equation(device):
+def test_dropped_states_are_zero_and_the_others_solve_their_equation(device):
     model = make(device, state_dropout=0.4).train()
     model.state_dropout.keyed = True
     x, edges = normal(NODES, FEATURES, device=device).requires_grad_(), graph(True, device)
@@ -148,7 +148,7 @@ def test_states_that_are_dropped_are_zero_and_the_others_solve_their_equation(de
     assert_same_at_one_node(ours, known, [x, *model.parameters()], **TOLERANCE)
 
 
-def test_graphs_of_a_batch_are_separate_problems_and_are_summed(device):
+def test_graphs_of_a_batch_are_independent_and_pooled(device):
     x, edge_index, batch, alone = batch_of_graphs(device)
     model = make(device, level="graph")
     rows = []
@@ -179,7 +179,7 @@ def test_the_parameters_are_four_matrices_and_two_biases(device):
     assert wide.decoder.weight.std().item() == pytest.approx((2 / 460) ** 0.5, rel=0.05)
 
 
-def test_single_precision(device):
+def test_a_float32_model_agrees(device):
     model = make(device, tol=1e-5)
     x, edges = normal(NODES, FEATURES, device=device), graph(True, device)
     want = model(x, *edges)
@@ -188,6 +188,6 @@ def test_single_precision(device):
     torch.testing.assert_close(single.double(), want, rtol=1e-3, atol=1e-3)
 
 
-def test_what_is_refused():
-    with pytest.raises(ArgumentError, match="'dropout' must lie in"):
+def test_invalid_arguments_are_refused():
+    with pytest.raises(ArgumentError, match="'state_dropout' must lie in"):
         GIND(FEATURES, HIDDEN, CLASSES, state_dropout=1.0)

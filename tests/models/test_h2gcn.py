@@ -16,7 +16,7 @@ def make(device, **options):
 
 
 def hop(reached):
-    """Divide a matrix of ones by the roots of the degrees of both ends."""
+    """Normalise a matrix of ones by the square roots of the degrees."""
     a = reached.double()
     d, e = a.sum(1), a.sum(0)
     return a / torch.outer(d.clamp(min=1), e.clamp(min=1)).sqrt()
@@ -40,7 +40,7 @@ def densely(model, x, edge_index):
 @pytest.mark.parametrize("num_layers", [0, 1, 2, 3])
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("directed", [False, True])
-def test_logits_and_gradients_of_one_node_by_the_equation(num_layers, relu, directed, device):
+def test_logits_and_gradients_match_the_equation(num_layers, relu, directed, device):
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(device, num_layers=num_layers, relu=relu)
@@ -49,7 +49,7 @@ def test_logits_and_gradients_of_one_node_by_the_equation(num_layers, relu, dire
     assert_same_at_one_node(ours, want, list(model.parameters()), **TOLERANCE)
 
 
-def test_messages_go_the_way_of_the_flow(device):
+def test_messages_follow_the_flow(device):
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(device, flow="target_to_source")
@@ -58,7 +58,7 @@ def test_messages_go_the_way_of_the_flow(device):
     )
 
 
-def test_whole_graphs_are_sums_read_out(device):
+def test_nodes_are_summed_per_graph_and_read_out(device):
     edge_index, _ = graph(False, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(device, level="graph")
@@ -67,7 +67,7 @@ def test_whole_graphs_are_sums_read_out(device):
 
 
 @pytest.mark.parametrize(("num_layers", "parts"), [(1, 3), (2, 7)])
-def test_parameters_of_h2gcn_1_and_h2gcn_2(num_layers, parts):
+def test_the_numbers_of_parameters_of_h2gcn_1_and_h2gcn_2_are_as_expected(num_layers, parts):
     model = H2GCN(1703, 64, 5, num_layers=num_layers)
     assert sum(p.numel() for p in model.parameters()) == 1703 * 64 + parts * 64 * 5
 

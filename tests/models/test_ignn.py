@@ -1,4 +1,4 @@
-"""IGNN is its equations: unrolled densely in float64, on undirected and directed graphs."""
+"""IGNN against dense unrolled iterations in float64, on undirected and directed graphs."""
 
 import copy
 import math
@@ -33,7 +33,7 @@ CONFIGURATIONS = {
 
 
 def make_model(device, **options):
-    """A small model in float64, solved to rounding, whose weights start outside of the ball."""
+    """A small float64 model with a tight tolerance and weights outside of the ball."""
     model = IGNN(FEATURES, HIDDEN, CLASSES, **{"tol": 1e-13, **options})
     model = model.to(device, torch.float64).eval()
     with torch.no_grad():
@@ -43,7 +43,7 @@ def make_model(device, **options):
 
 
 def operator(model, directed, edge_index, edge_weight, nodes=NODES):
-    """The operator, and what the weights are divided by: one, or the largest eigenvalue."""
+    """The operator and the bound on its norm."""
     options = dict(model.graph_options)
     if options["normalization"] == "auto":
         options["normalization"] = "dir" if directed else "sym"
@@ -54,7 +54,7 @@ def operator(model, directed, edge_index, edge_weight, nodes=NODES):
 
 
 def shrunk(row, radius):
-    """A row of the weight, its entries made smaller alike, by bisection."""
+    """Project a row of the weight by bisection of the threshold."""
     low, high = 0.0, row.abs().max().item()
     if row.abs().sum() <= radius:
         return row
@@ -66,7 +66,7 @@ def shrunk(row, radius):
 
 
 def by_hand(model, x, p, radius, unroll=450):
-    """Rows from the parameters alone, differentiable by autograd through every step."""
+    """Logits by unrolled iterations, differentiable by autograd."""
     count = len(model.layers)
     for index, layer in enumerate(model.layers):
         inside = torch.stack([shrunk(row, radius) for row in layer.weight.detach()])
@@ -88,7 +88,7 @@ def by_hand(model, x, p, radius, unroll=450):
 
 
 def radius_of(model, edge_index, edge_weight, eigenvalue):
-    """The radius that the model uses: below that of the eigenvalue, and close to it."""
+    """The radius of the model is slightly below that of the eigenvalue."""
     p = Propagation.from_edge_index(edge_index, NODES, edge_weight, **model.graph_options)
     kappa = model.layers[0].kappa
     radius = kappa / perron_bound(p).value / (1 + 1e-6)
@@ -98,7 +98,7 @@ def radius_of(model, edge_index, edge_weight, eigenvalue):
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_logits_and_gradients_are_those_of_the_equations(name, directed, device):
+def test_logits_and_gradients_match_the_equations(name, directed, device):
     model = make_model(device, **CONFIGURATIONS[name])
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -116,7 +116,7 @@ def test_logits_and_gradients_are_those_of_the_equations(name, directed, device)
 
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
-def test_derivatives_twice(directed, device):
+def test_second_derivatives_match_the_equations(directed, device):
     model = make_model(device, kappa=0.8)
     edge_index, edge_weight = graph(directed, device)
     with torch.no_grad():  # within the ball, so that what is differentiated is the map itself
@@ -135,7 +135,7 @@ def test_derivatives_twice(directed, device):
 
 
 @pytest.mark.parametrize("normalization", ["auto", "none"])
-def test_edge_weights_may_be_learnt(normalization, device):
+def test_edge_weights_have_gradients(normalization, device):
     model = make_model(device, normalization=normalization)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -196,7 +196,7 @@ def test_the_proven_norm_contracts(device):
 
 @pytest.mark.parametrize("level", ["graph", "auto"])
 @pytest.mark.parametrize("options", [{}, {"num_layers": 3}, {"residual": True, "num_layers": 2}])
-def test_graphs_of_a_batch_are_separate_problems(options, level, device):
+def test_graphs_of_a_batch_are_independent(options, level, device):
     model = make_model(device, level=level, **options)
     x, edge_index, batch, alone = batch_of_graphs(device)
     together = model(x, edge_index, batch=batch)
@@ -207,7 +207,7 @@ def test_graphs_of_a_batch_are_separate_problems(options, level, device):
         torch.testing.assert_close(together[number : number + 1], want, **CLOSE)
 
 
-def test_graphs_are_summed_and_read_out(device):
+def test_nodes_are_summed_per_graph_and_read_out(device):
     model = make_model(device, level="graph", num_layers=2)
     edge_index, edge_weight = graph(False, device)
     x = normal(NODES, FEATURES, device=device)
@@ -216,7 +216,7 @@ def test_graphs_are_summed_and_read_out(device):
     torch.testing.assert_close(model(x, edge_index, edge_weight), want, **CLOSE)
 
 
-def test_training_moves_weights_into_the_ball_and_evaluation_moves_nothing(device):
+def test_training_projects_weights_and_evaluation_changes_nothing(device):
     model = make_model(device, dropout=0.0)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -256,7 +256,7 @@ def test_training_is_projected_gradient_descent(device):
 
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("options", [{}, {"residual": True, "num_layers": 2}])
-def test_runs_together_are_each_alone(options, training, device):
+def test_vmapped_models_match_single_models(options, training, device):
     models = [make_model(device, dropout=0.0, **options).train(training) for _ in range(3)]
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -281,7 +281,7 @@ def test_runs_together_are_each_alone(options, training, device):
 
 @pytest.mark.parametrize("num_nodes", [0, 1, 3])
 @pytest.mark.parametrize("options", [{}, {"normalization": "none", "self_loops": False}])
-def test_without_edges(options, num_nodes, device):
+def test_graphs_without_edges_have_known_states(options, num_nodes, device):
     model = make_model(device, **options)
     none = torch.empty(2, 0, dtype=torch.long, device=device)
     x = normal(num_nodes, FEATURES, device=device)
@@ -307,12 +307,12 @@ def test_without_edges(options, num_nodes, device):
         ),
     ],
 )
-def test_number_of_parameters(options, count):
+def test_the_number_of_parameters_is_as_expected(options, count):
     model = IGNN(FEATURES, HIDDEN, CLASSES, **options)
     assert sum(parameter.numel() for parameter in model.parameters()) == count
 
 
-def test_as_any_module(device):
+def test_copies_and_state_dicts_give_the_same_output(device):
     model = make_model(device, num_layers=2).train()
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -332,7 +332,7 @@ def test_as_any_module(device):
     )
 
 
-def test_float32_at_the_default_tolerance(device):
+def test_a_float32_model_agrees_at_the_default_tolerance(device):
     model = make_model(device, tol=1e-6, kappa=0.98, num_layers=2)
     edge_index, edge_weight = graph(False, device)
     x = normal(NODES, FEATURES, device=device)
@@ -379,6 +379,6 @@ def test_features_that_are_not_finite_are_named(device):
         ({"dropout": 1.0}, "dropout"),
     ],
 )
-def test_refusals(options, message):
+def test_invalid_arguments_are_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
         IGNN(FEATURES, HIDDEN, CLASSES, **options)

@@ -1,4 +1,4 @@
-"""The model is its equations: logits, attention and every gradient, against dense algebra."""
+"""MGNNI against dense linear algebra: logits, attention and all gradients."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ TOLERANCE = {"rtol": 1e-8, "atol": 1e-10}
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_logits_attention_and_gradients_are_those_of_the_equations(name, directed, device):
+def test_logits_attention_and_gradients_match_the_equations(name, directed, device):
     model = make_model(device, **CONFIGURATIONS[name])
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -59,7 +59,7 @@ def test_logits_attention_and_gradients_are_those_of_the_equations(name, directe
 
 
 @pytest.mark.parametrize("normalization", ["dir", "out", "row"])
-def test_the_normalization_asked_for_is_the_one_used(normalization, device):
+def test_the_requested_normalization_is_used(normalization, device):
     model = make_model(device, normalization=normalization)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -67,7 +67,7 @@ def test_the_normalization_asked_for_is_the_one_used(normalization, device):
     torch.testing.assert_close(model(x, edge_index, edge_weight), want, **TOLERANCE)
 
 
-def test_edges_without_weights_weigh_one(device):
+def test_missing_edge_weights_are_ones(device):
     model = make_model(device)
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -92,7 +92,7 @@ def test_dropout_acts_in_training_mode_only(device):
     assert (model(x, edge_index) != model(x, edge_index)).any()
 
 
-def test_edge_weights_may_be_learnt(device):
+def test_edge_weights_have_gradients(device):
     model = make_model(device)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -122,7 +122,7 @@ def test_gradients_reach_every_parameter(head, training, device):
             assert parameter.grad.abs().max() > 1e-8, name
 
 
-def test_two_forwards_before_one_backward(device):
+def test_two_forward_passes_may_precede_one_backward_pass(device):
     model = make_model(device)
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -136,7 +136,7 @@ def test_two_forwards_before_one_backward(device):
 
 
 @pytest.mark.parametrize("head", ["linear", "residual", "graph"])
-def test_a_batch_has_one_row_a_graph_as_each_graph_has_alone(head, device):
+def test_a_batch_has_one_row_per_graph_equal_to_that_of_the_graph_alone(head, device):
     model = make_model(device, head=head)
     x, edge_index, batch, alone = batch_of_graphs(device)
     logits = model(x, edge_index, batch=batch)
@@ -173,7 +173,7 @@ def test_level_decides_between_nodes_and_graphs(device):
     torch.testing.assert_close(by_graph(x, propagation), sums, **TOLERANCE)
 
 
-def test_the_log_of_the_last_pass_is_at_hand(device):
+def test_the_solve_log_is_that_of_the_last_pass(device):
     model = make_model(device, tol=1e-7)
     edge_index, _ = graph(True, device)
     assert model.solve_log.forward == ()
@@ -186,7 +186,7 @@ def test_the_log_of_the_last_pass_is_at_hand(device):
 
 
 @pytest.mark.parametrize("num_nodes", [0, 1, 2])
-def test_few_nodes_and_no_edges(num_nodes, device):
+def test_small_graphs_and_graphs_without_edges_are_supported(num_nodes, device):
     model = make_model(device)
     x = normal(num_nodes, FEATURES, device=device)
     none = torch.empty(2, 0, dtype=torch.long, device=device)
@@ -204,7 +204,7 @@ def test_few_nodes_and_no_edges(num_nodes, device):
     torch.testing.assert_close(model(x, propagation, batch=batch), by_graph, **TOLERANCE)
 
 
-def test_nodes_may_be_renumbered(device):
+def test_the_model_is_permutation_equivariant(device):
     model = make_model(device)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -214,7 +214,7 @@ def test_nodes_may_be_renumbered(device):
     torch.testing.assert_close(moved, model(x, edge_index, edge_weight)[order], **TOLERANCE)
 
 
-def test_the_defaults_are_the_papers(device):
+def test_the_defaults_are_those_of_the_paper(device):
     model = MGNNI(FEATURES, 8, CLASSES)
     assert model.equilibrium.scales == (1, 2)
     assert model.equilibrium.gamma == 0.8

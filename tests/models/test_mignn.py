@@ -33,7 +33,7 @@ def weight_by_hand(model):
     get = {name: p.cpu() for name, p in model.weight.named_parameters()}.__getitem__
     eye = torch.eye(HIDDEN, dtype=torch.float64)
     skew = get("skew") - get("skew").T
-    if model.shares_graph:
+    if model.supports_vmap:
         size = 0.9 / (1 + torch.exp(-get("mu")))
         turned = (eye - skew) @ torch.linalg.inv(eye + skew)
         return size * turned @ torch.diag(model.weight.signs.cpu())
@@ -41,9 +41,9 @@ def weight_by_hand(model):
 
 
 def by_active_set(model, x, p):
-    """Solve the linear equations of the entries that are positive, found by damped steps."""
+    """Find the active set by damped steps and solve the linear equations on it."""
     w, p = weight_by_hand(model), p.cpu()
-    g = p if model.shares_graph else torch.eye(len(p), dtype=torch.float64) - p
+    g = p if model.supports_vmap else torch.eye(len(p), dtype=torch.float64) - p
     bias = g @ x.cpu() @ model.input_weight.weight.cpu().T
     system = torch.kron(g, w)  # acts on states, flattened by rows
     z = torch.zeros(bias.numel(), dtype=torch.float64)
@@ -64,8 +64,8 @@ CASES = [("orthogonal", False), ("orthogonal", True), ("monotone", False)]
 
 
 def enlarged(model):
-    """A monotone weight so large that the plain map does not contract."""
-    if not model.shares_graph:
+    """A monotone weight for which the plain map does not contract."""
+    if not model.supports_vmap:
         with torch.no_grad():
             model.weight.root.mul_(2)
             model.weight.mu.fill_(-0.5)
@@ -75,7 +75,7 @@ def enlarged(model):
 
 @pytest.mark.parametrize(("parametrization", "directed"), CASES)
 @pytest.mark.parametrize("solver", ["anderson", "picard"])
-def test_logits_and_gradients_are_those_of_the_equation(parametrization, directed, solver, device):
+def test_logits_and_gradients_match_the_equation(parametrization, directed, solver, device):
     model = enlarged(make(device, parametrization=parametrization, solver=solver))
     x = normal(NODES, FEATURES, device=device).requires_grad_()
     ours = model(x, *graph(directed, device))
@@ -100,8 +100,8 @@ def test_the_certificate_holds(parametrization, directed, device):
 
 
 @pytest.mark.parametrize("parametrization", ["orthogonal", "monotone"])
-def test_the_map_contracts_by_what_is_said(parametrization, device):
-    """A ReLU does not expand, so it is the norm of what stands inside that counts."""
+def test_the_map_contracts_by_the_reported_factor(parametrization, device):
+    """The ReLU is non-expansive, so the norm of the linear map is the contraction factor."""
     model = enlarged(make(device, parametrization=parametrization))
     x, edges = normal(NODES, FEATURES, device=device), graph(False, device)
     model(x, *edges)
@@ -116,7 +116,7 @@ def test_the_map_contracts_by_what_is_said(parametrization, device):
     assert torch.linalg.matrix_norm(system, 2).item() <= record.contraction < 1
 
 
-def test_weights_of_edges_learn(device):
+def test_edge_weights_have_gradients(device):
     model = make(device)
     edge_index, edge_weight = graph(True, device)
     edge_weight.requires_grad_()
@@ -132,7 +132,7 @@ def test_weights_of_edges_learn(device):
     assert got[number].item() == pytest.approx((around[0] - around[1]) / (2 * width), rel=1e-4)
 
 
-def test_states_of_length_one(device):
+def test_unit_rows_normalises_states_to_unit_length(device):
     model = make(device, unit_rows=True)
     x = normal(NODES, FEATURES, device=device)
     z = by_active_set(model, x, dense_operator(True, device))
@@ -142,7 +142,7 @@ def test_states_of_length_one(device):
 
 
 @pytest.mark.parametrize("parametrization", ["orthogonal", "monotone"])
-def test_graphs_of_a_batch_are_separate_problems_and_are_summed(parametrization, device):
+def test_graphs_of_a_batch_are_independent_and_pooled(parametrization, device):
     x, edge_index, batch, alone = batch_of_graphs(device)
     edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
     model = make(device, parametrization=parametrization, level="graph")
@@ -154,7 +154,7 @@ def test_graphs_of_a_batch_are_separate_problems_and_are_summed(parametrization,
         torch.testing.assert_close(model(x[batch == index], both)[0], together[index], **TOLERANCE)
 
 
-def test_models_stacked_by_torch_func_are_the_models_alone(device):
+def test_vmapped_models_match_single_models(device):
     x = normal(NODES, FEATURES, device=device)
     models = drawn(lambda: make(device))
     assert_runs_are_each_alone(models, x, *graph(True, device), **TOLERANCE)
@@ -170,7 +170,7 @@ def test_without_edges_the_states_are_known(nodes, device):
     torch.testing.assert_close(model(x, none), torch.zeros(nodes, CLASSES).to(x))
 
 
-def test_the_parameters_are_counted(device):
+def test_the_number_of_parameters_is_as_expected(device):
     count = sum(p.numel() for p in make(device).parameters())
     assert count == HIDDEN**2 + 1 + FEATURES * HIDDEN + HIDDEN * CLASSES
     other = sum(p.numel() for p in make(device, parametrization="monotone").parameters())
@@ -187,7 +187,7 @@ def test_an_operator_bounded_in_another_norm_has_no_certificate(device):
     assert record.error_bound == float("inf")
 
 
-def test_what_is_refused(device):
+def test_invalid_arguments_are_refused(device):
     with pytest.raises(ArgumentError, match="'parametrization' must be one of"):
         MIGNN(FEATURES, HIDDEN, CLASSES, parametrization="cayley")
     model = make(device, parametrization="monotone")

@@ -1,11 +1,11 @@
-"""What holds for every model of neighbourhoods as sets: GAT, H2GCN and Geom-GCN."""
+"""Properties of all models that ignore edge weights: GAT, H2GCN and Geom-GCN."""
 
 import pytest
 import torch
 from torch.func import functional_call, vmap
 
 from mgnni import Propagation
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from mgnni.models.gat import GAT
 from mgnni.models.geom_gcn import GeomGCN
 from mgnni.models.h2gcn import H2GCN
@@ -33,7 +33,7 @@ def make(kind, device, **options):
 
 
 @pytest.mark.parametrize("level", ["node", "graph"])
-def test_a_batch_is_its_graphs_alone(kind, level, device):
+def test_graphs_of_a_batch_are_independent(kind, level, device):
     x, edge_index, batch, alone = batch_of_graphs(device)
     model = make(kind, device, level=level)
     sizes = torch.bincount(batch).tolist()
@@ -52,7 +52,7 @@ DEGENERATE = {
 
 
 @pytest.mark.parametrize("case", DEGENERATE)
-def test_degenerate_graphs(kind, case, device):
+def test_degenerate_graphs_are_supported(kind, case, device):
     size, edges = DEGENERATE[case]
     edge_index = torch.tensor(edges, dtype=torch.long, device=device).view(-1, 2).T
     x = normal(size, FEATURES, device=device).requires_grad_()
@@ -69,7 +69,7 @@ def test_degenerate_graphs(kind, case, device):
 
 
 @pytest.mark.parametrize("self_loops", [False, True])
-def test_an_operator_made_for_another_model_gives_the_same(kind, self_loops, device):
+def test_the_normalization_of_a_propagation_does_not_matter(kind, self_loops, device):
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(kind, device)
@@ -81,14 +81,14 @@ def test_an_operator_made_for_another_model_gives_the_same(kind, self_loops, dev
     )
 
 
-def test_models_stacked_by_torch_func_are_the_models_alone(kind, device):
+def test_vmapped_models_match_single_models(kind, device):
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     models = drawn(lambda: make(kind, device))
     assert_runs_are_each_alone(models, x, edge_index, inside=True, **TOLERANCE)
 
 
-def test_keyed_dropout_is_the_same_alone_and_together(kind, device):
+def test_keyed_dropout_of_vmapped_runs_is_that_of_single_runs(kind, device):
     edge_index, _ = graph(False, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(kind, device, dropout=0.5).train()
@@ -107,7 +107,7 @@ def test_keyed_dropout_is_the_same_alone_and_together(kind, device):
     assert torch.equal(random, torch.get_rng_state())  # no mask came from elsewhere
 
 
-def test_parameters_are_drawn_anew(kind, device):
+def test_reset_parameters_changes_all_parameters(kind, device):
     torch.manual_seed(5)
     model = make(kind, device)
     before = {name: p.clone() for name, p in model.state_dict().items()}
@@ -117,7 +117,7 @@ def test_parameters_are_drawn_anew(kind, device):
     assert changed == drawn
 
 
-def test_mixed_precision_stays_close(kind, device):
+def test_mixed_precision_agrees_up_to_rounding(kind, device):
     edge_index, _ = graph(False, device)
     model = make(kind, device).float()
     x = normal(NODES, FEATURES, device=device).float()
@@ -127,7 +127,7 @@ def test_mixed_precision_stays_close(kind, device):
     torch.testing.assert_close(ours.float(), want, rtol=0.05, atol=0.05)
 
 
-def test_a_pass_without_gradients_first_does_not_spoil_training(kind, device):
+def test_training_may_follow_a_pass_without_gradients(kind, device):
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     model = make(kind, device)

@@ -1,4 +1,4 @@
-"""Precisions: double, single, bfloat16, and autocast; the certificate stays in full precision."""
+"""MGNNI in float64, float32, half precision and autocast, with certified solves."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from models.cases import FEATURES, NODES, by_hand, graph, make_model, normal
 
 
 def setting(device, dtype):
-    """A model in float64, the same in ``dtype``, features, and edges."""
+    """A float64 model, the same model in ``dtype``, features and edges."""
     exact = make_model(device)
     edge_index, _ = graph(True, device)
     model = make_model(device, tol=1e-6)
@@ -28,7 +28,7 @@ def certified(model, solves):
     ("dtype", "rtol"),
     [(torch.float64, 1e-6), (torch.float32, 1e-5), (torch.bfloat16, 0.1), (torch.float16, 0.02)],
 )
-def test_a_model_of_any_precision(dtype, rtol, device):
+def test_models_of_any_precision_agree_up_to_rounding(dtype, rtol, device):
     exact, model, x, edge_index = setting(device, dtype)
     want, _ = by_hand(exact, x, edge_index, normalization="dir")
     logits = model(x.to(dtype), edge_index)
@@ -44,7 +44,7 @@ def test_a_model_of_any_precision(dtype, rtol, device):
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["backward inside", "backward outside"])
-def test_autocast(inside, device):
+def test_autocast_agrees_up_to_rounding(inside, device):
     exact, model, x, edge_index = setting(device, torch.float32)
     want, _ = by_hand(exact, x, edge_index, normalization="dir")
     seen = []
@@ -64,13 +64,13 @@ def test_autocast(inside, device):
     certified(model, 6)
 
 
-def test_features_of_other_precision_than_the_model_are_refused_by_torch(device):
+def test_features_of_another_dtype_than_the_model_are_refused_by_torch(device):
     _, model, x, edge_index = setting(device, torch.float32)
     with pytest.raises(RuntimeError, match="dtype"):
         model(x, edge_index)
 
 
-def test_a_default_dtype_of_double_does_no_harm(device):
+def test_the_default_dtype_does_not_matter(device):
     _, model, x, edge_index = setting(device, torch.float32)
     want = model(x.float(), edge_index)
     torch.set_default_dtype(torch.float64)

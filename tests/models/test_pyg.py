@@ -1,4 +1,4 @@
-"""The model among PyG's own tools: loaders, batches, influence."""
+"""MGNNI with PyG's tools: loaders, batches and total influence."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def dataset():
 
 
 @pytest.mark.parametrize("head", ["linear", "graph"])
-def test_a_loader_gives_batches_and_the_model_one_row_a_graph(head, device):
+def test_batches_of_a_loader_give_one_row_per_graph(head, device):
     model = make_model(device, head=head, level="graph")
     graphs = dataset()
     alone = [

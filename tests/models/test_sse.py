@@ -1,4 +1,4 @@
-"""SSE against dense matrices: the solved equation, and the published steps."""
+"""SSE against dense matrices: the equilibrium and the published variant."""
 
 import copy
 import pickle
@@ -59,7 +59,7 @@ def update_by_hand(model, x, weight, bound):
 
 
 def bound_by_hand(weight):
-    """``||P||_2^2 <= ||P||_1 ||P||_inf``; differentiable, as the weights of edges may learn."""
+    """``||P||_2^2 <= ||P||_1 ||P||_inf``, differentiable in the edge weights."""
     if not weight.any():
         return 1.0
     return (weight.abs().sum(1).max() * weight.abs().sum(0).max()).sqrt()
@@ -86,7 +86,7 @@ def sse_by_hand(model, x, weight):
 @pytest.mark.parametrize("message", ["receiver", "sender"])
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_values_and_gradients_are_those_of_dense_matrices(variant, directed, message, device):
+def test_logits_and_gradients_match_dense_matrices(variant, directed, message, device):
     model = make_model(device, variant=variant, message=message)
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -97,7 +97,7 @@ def test_values_and_gradients_are_those_of_dense_matrices(variant, directed, mes
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_weights_of_edges_learn(variant, device):
+def test_edge_weights_have_gradients(variant, device):
     model = make_model(device, variant=variant)
     edge_index, edge_weight = graph(True, device)
     edge_weight.requires_grad_()
@@ -109,7 +109,7 @@ def test_weights_of_edges_learn(variant, device):
     assert found[0].abs().max() > 1e-4
 
 
-def test_a_map_that_contracts_already_is_left_alone(device):
+def test_a_map_that_already_contracts_is_not_scaled(device):
     model = make_model(device, variant="equilibrium", kappa=0.9)
     with torch.no_grad():
         model.last.weight.mul_(0.01)
@@ -120,7 +120,7 @@ def test_a_map_that_contracts_already_is_left_alone(device):
     propagation = Propagation.from_edge_index(
         edge_index, NODES, None, "none", False, dtype=torch.float64
     )
-    torch.testing.assert_close(model.rows(x, propagation), want, **TOLERANCE)
+    torch.testing.assert_close(model.encode(x, propagation), want, **TOLERANCE)
 
 
 def test_the_published_gradient_is_that_of_the_last_step_alone(device):
@@ -135,7 +135,7 @@ def test_the_published_gradient_is_that_of_the_last_step_alone(device):
     h = x.new_zeros(NODES, HIDDEN)
     for _ in range(5):
         h = 0.7 * h + 0.3 * update(h)
-    ours = model.rows(x, propagation)
+    ours = model.encode(x, propagation)
     parameters = [model.first.weight, model.last.weight]
     torch.testing.assert_close(ours, update(h), **TOLERANCE)
     got = torch.autograd.grad(ours[LISTENER].sum(), parameters)
@@ -156,10 +156,10 @@ def test_the_published_steps_end_far_from_the_steady_state(device):
     stepped = make_model(device, variant="published", **options)
     stepped.load_state_dict(solved.state_dict())
     propagation = solved.propagation(x, edge_index, None, None)
-    exact, far = solved.rows(x, propagation), stepped.rows(x, propagation)
+    exact, far = solved.encode(x, propagation), stepped.encode(x, propagation)
     assert (far - exact).norm() > 1e-3 * exact.norm()
     stepped.steps, stepped.alpha = 200, 1.0
-    torch.testing.assert_close(stepped.rows(x, propagation), exact, **TOLERANCE)
+    torch.testing.assert_close(stepped.encode(x, propagation), exact, **TOLERANCE)
 
 
 @settings(max_examples=30)
@@ -169,7 +169,7 @@ def test_the_published_steps_end_far_from_the_steady_state(device):
     kappa=st.floats(0.01, 0.99),
     kind=st.sampled_from(["none", "sym", "dir", "row", "out"]),
 )
-def test_the_map_contracts_whatever_its_weights(seed, size, kappa, kind):
+def test_the_map_contracts_for_any_weights(seed, size, kappa, kind):
     g = generator(seed)
     model = make_model(torch.device("cpu"), kappa=kappa)
     with torch.no_grad():
@@ -198,7 +198,7 @@ def test_the_certificate_holds(normalization, device):
     dense = propagation.to_dense().T
     bound = 1.0 if normalization == "sym" else None
     exact = states_by_hand(model, x, dense, bound)
-    error = (model.rows(x, propagation) - exact).norm().item()
+    error = (model.encode(x, propagation) - exact).norm().item()
     (stats,) = model.solve_log.forward
     assert stats.converged
     assert stats.contraction == 0.7
@@ -207,7 +207,7 @@ def test_the_certificate_holds(normalization, device):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("level", ["auto", "graph"])
-def test_a_batch_is_its_graphs_alone(variant, level, device):
+def test_graphs_of_a_batch_are_independent(variant, level, device):
     model = make_model(device, variant=variant, level=level)
     x, edge_index, batch, alone = batch_of_graphs(device)
     logits = model(x, edge_index, batch=batch)
@@ -221,7 +221,7 @@ def test_a_batch_is_its_graphs_alone(variant, level, device):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("num_nodes", [0, 1, 3])
-def test_without_edges_a_node_has_its_features_alone(num_nodes, variant, device):
+def test_states_without_edges_depend_on_the_features_only(num_nodes, variant, device):
     model = make_model(device, variant=variant)
     x = normal(num_nodes, FEATURES, device=device)
     none = torch.empty(2, 0, dtype=torch.long, device=device)
@@ -235,14 +235,14 @@ def test_without_edges_a_node_has_its_features_alone(num_nodes, variant, device)
 
 
 @pytest.mark.parametrize("level", ["auto", "graph"])
-def test_parameters_are_counted(level):
+def test_the_number_of_parameters_is_as_expected(level):
     model = SSE(50, 256, 121, level=level)
     update = (50 + 50 + 256) * 256 + 256 * 256
     decoder = sum(a * b + b for a, b in pairwise((256, 64, 32, 121)))
     assert sum(p.numel() for p in model.parameters()) == update + decoder
 
 
-def test_both_passes_are_in_the_log(device):
+def test_the_solve_log_has_the_forward_and_the_backward_pass(device):
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     model = make_model(device)
@@ -255,7 +255,7 @@ def test_both_passes_are_in_the_log(device):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_copies_single_precision_and_dropout(variant, device):
+def test_copies_float32_models_and_dropout(variant, device):
     model = make_model(device, variant=variant, tol=1e-6, dropout=0.5).float()
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device).float()
@@ -271,7 +271,7 @@ def test_copies_single_precision_and_dropout(variant, device):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_runs_can_be_mapped_over(variant, device):
+def test_vmapped_models_match_single_models(variant, device):
     models = [make_model(device, variant=variant) for _ in range(3)]
     edge_index, _ = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -291,6 +291,6 @@ def test_runs_can_be_mapped_over(variant, device):
         ({"tol": 0.0}, "tol"),
     ],
 )
-def test_what_cannot_be_is_refused(options, name, device):
+def test_invalid_arguments_are_refused(options, name, device):
     with pytest.raises(ArgumentError, match=f"'{name}'"):
         make_model(device, **options)

@@ -1,4 +1,4 @@
-"""Copies, pickles, checkpoints and resets of a model."""
+"""Copies, pickles, checkpoints and resets of MGNNI."""
 
 import copy
 import io
@@ -24,7 +24,7 @@ def run(model, device):
 
 @pytest.mark.parametrize("how", ["deepcopy", "pickle", "torch.save"])
 @pytest.mark.parametrize("used", [False, True], ids=["fresh", "used"])
-def test_a_copy_gives_the_same_and_shares_nothing(how, used, device):
+def test_a_copy_gives_the_same_output_and_shares_no_memory(how, used, device):
     model = make_model(device, batch_norm=True)
     want = run(model, device).detach()
     if used:
@@ -47,7 +47,7 @@ def test_a_copy_gives_the_same_and_shares_nothing(how, used, device):
 
 
 @pytest.mark.parametrize("options", HEADS, ids=lambda options: options["head"])
-def test_a_state_dict_goes_through_a_file_into_a_fresh_model(options, tmp_path, device):
+def test_a_saved_state_dict_can_be_loaded_into_a_new_model(options, tmp_path, device):
     model = make_model(device, **options)
     want = run(model, device)
     torch.save(model.state_dict(), tmp_path / "model.pt")
@@ -61,7 +61,7 @@ def test_a_state_dict_goes_through_a_file_into_a_fresh_model(options, tmp_path, 
     torch.testing.assert_close(run(other, device), want, rtol=0, atol=0)
 
 
-def test_the_state_dict_holds_parameters_and_statistics_alone(device):
+def test_the_state_dict_holds_parameters_and_statistics_only(device):
     model = make_model(device, batch_norm=True)
     run(model, device).sum().backward()
     names = {name for name, _ in model.named_parameters()}
@@ -70,7 +70,7 @@ def test_the_state_dict_holds_parameters_and_statistics_alone(device):
 
 
 @pytest.mark.parametrize("options", HEADS, ids=lambda options: options["head"])
-def test_reset_draws_all_parameters_anew_from_the_seed(options, device):
+def test_reset_parameters_depends_on_the_seed_only(options, device):
     model = make_model(device, **options)
     with torch.no_grad():  # a batch norm starts at ones and zeros, so move off them
         for parameter in model.parameters():
@@ -89,7 +89,7 @@ def test_reset_draws_all_parameters_anew_from_the_seed(options, device):
     assert (model.equilibrium.factor != once["equilibrium.factor"]).any()
 
 
-def test_the_seed_decides_the_model(device):
+def test_the_initial_parameters_depend_on_the_seed_only(device):
     models = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
@@ -100,7 +100,7 @@ def test_the_seed_decides_the_model(device):
         assert (value != other[name]).any()
 
 
-def test_a_model_moves_between_precisions_and_back(device):
+def test_a_model_can_be_cast_between_precisions(device):
     model = make_model(device, tol=1e-6)
     want = run(model, device)
     edge_index, _ = graph(True, device)

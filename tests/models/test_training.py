@@ -1,4 +1,4 @@
-"""Training sanity: information from six hops away is found, and only along the edges."""
+"""Training of MGNNI on long-range dependencies."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ LENGTH, CHAINS = 7, 8
 
 
 def chains(device):
-    """Directed chains; the first node alone shows the class, the last alone is asked for it."""
+    """Directed chains: the first node has the class as feature, the last is classified."""
     start = torch.arange(CHAINS) * LENGTH
     step = torch.arange(LENGTH - 1)
     source = (start[:, None] + step).flatten()
@@ -35,7 +35,7 @@ def train(model, x, edge_index, y, last, steps=200):
 
 
 @pytest.mark.parametrize("options", [{}, {"memory": "low"}, {"fusion": "mean"}], ids=str)
-def test_a_label_six_hops_away_is_learnt(options, device):
+def test_a_label_at_distance_six_is_learnt(options, device):
     x, edge_index, y, last = chains(device)
     model = MGNNI(2, 8, 2, dropout=0.0, **options).to(device)
     losses, accuracy = train(model, x, edge_index, y, last)
@@ -53,7 +53,7 @@ def test_without_the_last_edge_of_each_chain_nothing_can_be_learnt(device):
     assert losses[-1] > 0.99 * torch.tensor(2.0).log().item()
 
 
-def test_graphs_are_told_apart_by_what_is_far_from_what(device):
+def test_graphs_are_classified_by_long_range_dependencies(device):
     # Chains of one batch whose two marks stand at the same end, or at opposite ends.
     x, edge_index, _, _ = chains(device)
     batch = torch.arange(CHAINS, device=device).repeat_interleave(LENGTH)

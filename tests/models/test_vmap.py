@@ -1,4 +1,4 @@
-"""Seeds trained together: stacked parameters, one operator, the answers of each alone."""
+"""Vmapped MGNNI models against single models."""
 
 import torch
 
@@ -7,7 +7,7 @@ from models.cases import CLASSES, FEATURES, NODES, by_hand, graph, make_model, n
 RUNS = 3
 
 
-def test_models_stacked_by_torch_func_are_the_models_alone(device):
+def test_vmapped_models_match_single_models(device):
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     y = torch.arange(NODES, device=device) % CLASSES

@@ -1,14 +1,17 @@
-"""Anderson mixing: for a linear map, one step of the map after GMRES (Walker and Ni, 2011)."""
+"""Anderson mixing: one step of the map after GMRES (Walker and Ni, 2011), and its fallback."""
+
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from mgnni import ConvergenceWarning, solve_equilibrium
-from problems import propagation, weight
+from mgnni.solve.anderson import PATIENCE, AndersonMixing
+from problems import generator, propagation, weight
 
 
 @pytest.mark.parametrize("normalization", ["sym", "dir", "out"])
-def test_iterates_are_the_map_of_those_of_gmres(normalization, device):
+def test_iterates_are_the_map_applied_to_those_of_gmres(normalization, device):
     operator = propagation(normalization, 9).to(device)
     w = weight("general", 2).to(device)
     bias = torch.randn(9, 2, dtype=torch.float64, device=device)
@@ -45,7 +48,7 @@ def test_iterates_are_the_map_of_those_of_gmres(normalization, device):
 
 
 @pytest.mark.parametrize("normalization", ["sym", "dir"])
-def test_it_is_faster_than_picard(normalization, device):
+def test_mixing_is_faster_than_picard(normalization, device):
     operator = propagation(normalization, 40).to(device)
     w = weight("rank-one", 3).to(device)
     bias = torch.randn(40, 3, dtype=torch.float64, device=device)
@@ -54,3 +57,39 @@ def test_it_is_faster_than_picard(normalization, device):
         for solver in ("anderson", "picard")
     )
     assert mixed.iterations < plain.iterations / 4
+
+
+def test_a_mixed_step_that_increases_the_residual_is_rejected(device):
+    graphs = SimpleNamespace(batch=torch.tensor([0, 1], device=device), num_graphs=2)
+
+    def numbers(*values):
+        return torch.tensor(values, dtype=torch.float64, device=device)
+
+    # Two graphs of one node: T(z) = z / 2 + 1 from 0, so one difference determines the map.
+    mixing = AndersonMixing(graphs, numbers([1.0], [1.0]), numbers([1.0], [1.0]), numbers(1.0, 1.0))
+    following = mixing.step(numbers([1.5], [1.5]), numbers([0.5], [0.5]), numbers(0.5, 0.5))
+    torch.testing.assert_close(following, numbers([2.0], [2.0]))  # the fixed point
+    # The map of the second graph turns out to differ: its residual is 3 instead of 0.
+    following = mixing.step(numbers([2.01], [5.0]), numbers([0.01], [3.0]), numbers(0.01, 3.0))
+    assert following[1].item() == 1.5  # a Picard step from the point before
+    # A Picard step is kept even if the residual grows.
+    following = mixing.step(numbers([2.0], [4.5]), numbers([0.001], [3.0]), numbers(0.001, 3.0))
+    assert mixing.size.tolist() == [0.001, 3.0]
+    assert mixing.refused.tolist() == [0.0, 1.0]
+
+
+def test_a_graph_takes_picard_steps_after_several_rejections(device):
+    graphs = SimpleNamespace(batch=None, num_graphs=1)
+    mixing = None
+    for count in range(20):
+        size = torch.tensor([1.0 + count], dtype=torch.float64, device=device)  # worse and worse
+        image, residual = (
+            torch.randn(3, 2, dtype=torch.float64, generator=generator(seed)).to(device)
+            for seed in (count, 0)
+        )
+        if mixing is None:
+            mixing = AndersonMixing(graphs, image, residual, size)
+            continue
+        following = mixing.step(image, residual * (1 + count), size)
+    assert mixing.refused.tolist() == [PATIENCE]
+    assert torch.equal(following, image)

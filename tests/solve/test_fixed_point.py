@@ -1,14 +1,13 @@
-"""Norms of states from their definitions, and mixed steps that are taken back."""
+"""Fixed points of any map: norms of states, the error bound, and when a graph stops."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
-from mgnni.solve.mixing import PATIENCE, Mixing
 
-from mgnni.solve import fixed_point
+from mgnni import ConvergenceWarning, SolveLog, implicit_fixed_point
 from mgnni.solve.fixed_point import FixedPoint, StateNorm
-from problems import generator
+from problems import generator, weight
 
 KINDS = ("frobenius", "max", "sum")
 BATCH = (0, 2, 0, 2, 2)
@@ -60,50 +59,96 @@ def test_a_norm_its_dual_and_its_factor(kind, channels, weighted, device):
         assert alone(single, x[rows]).item() == pytest.approx(found[graph].item())
 
 
-def test_a_mixed_step_after_which_the_residual_grew_is_taken_back(device):
-    graphs = SimpleNamespace(batch=torch.tensor([0, 1], device=device), num_graphs=2)
-
-    def numbers(*values):
-        return torch.tensor(values, dtype=torch.float64, device=device)
-
-    # Two graphs of one node: T(z) = z / 2 + 1 from 0, where one difference is enough to mix.
-    mixing = Mixing(graphs, numbers([1.0], [1.0]), numbers([1.0], [1.0]), numbers(1.0, 1.0))
-    following = mixing.step(numbers([1.5], [1.5]), numbers([0.5], [0.5]), numbers(0.5, 0.5))
-    torch.testing.assert_close(following, numbers([2.0], [2.0]))  # the fixed point
-    # Of the second graph, the map turns out to be another: a residual of 3 instead of 0.
-    following = mixing.step(numbers([2.01], [5.0]), numbers([0.01], [3.0]), numbers(0.01, 3.0))
-    assert following[1].item() == 1.5  # Picard's step from the point before
-    # That step is no mixed one, and is kept whatever comes.
-    following = mixing.step(numbers([2.0], [4.5]), numbers([0.001], [3.0]), numbers(0.001, 3.0))
-    assert mixing.size.tolist() == [0.001, 3.0]
-    assert mixing.refused.tolist() == [0.0, 1.0]
-
-
-def test_a_graph_that_mixing_fails_is_left_to_picard(device):
-    graphs = SimpleNamespace(batch=None, num_graphs=1)
-    mixing = None
-    for count in range(20):
-        size = torch.tensor([1.0 + count], dtype=torch.float64, device=device)  # worse and worse
-        image, residual = normal(3, 2, device=device, seed=count), normal(3, 2, device=device)
-        if mixing is None:
-            mixing = Mixing(graphs, image, residual, size)
-            continue
-        following = mixing.step(image, residual * (1 + count), size)
-    assert mixing.refused.tolist() == [PATIENCE]
-    assert torch.equal(following, image)
-
-
-def test_a_graph_that_stopped_stays_converged_if_its_map_rounds_anew(monkeypatch, device):
-    """As sums on an accelerator do, where some steps are taken between two looks."""
-    monkeypatch.setattr(fixed_point, "LOOKS", {})
-    rate, far = 0.5 ** (1 / 3), generator(5)
+def test_a_graph_that_stopped_stays_converged_if_its_map_rounds_differently(device):
+    """As sums on a device do; its residual is measured again while another graph iterates."""
+    rate = torch.tensor([[0.5 ** (1 / 3)]] * 5 + [[0.95]], dtype=torch.float64, device=device)
+    batch, noise = torch.tensor([0] * 5 + [1], device=device), generator(5)
     for seed in range(40):
         bias = normal(6, 2, device=device, seed=seed)
 
         def image(z, bias=bias):
-            noise = 1 + 2e-8 * torch.randn(z.shape, dtype=z.dtype, generator=far).to(z.device)
-            return (rate * z + bias) * noise
+            error = 2e-8 * torch.randn(z.shape, dtype=z.dtype, generator=noise).to(z.device)
+            return (rate * z + bias) * (1 + error)
 
-        problem = FixedPoint(StateNorm(), None, "picard", 1e-6, None, None, 1)
-        _, (stats,) = problem.solve(image, torch.zeros_like(bias))
+        problem = FixedPoint(StateNorm(), None, "picard", 1e-6, None, batch, 2)
+        _, records = problem.solve(image, torch.zeros_like(bias))
+        (stats,) = records.stats
+        assert stats.graph_iterations[0] < stats.graph_iterations[1]
         assert stats.converged, stats.failure()
+
+
+@pytest.mark.parametrize("solver", ["picard", "anderson"])
+@pytest.mark.parametrize("norm", ["frobenius", "max"])
+def test_the_bound_covers_the_rounding_of_the_map(norm, solver, device):
+    """Iterated until nothing moves any more, the residual is zero and the error is not."""
+    rate, largest = torch.tensor(0.9, device=device), 0.0
+    for start in (0.0, 20.0):  # from below and from above
+        bias = torch.linspace(0.1, 1, 50, device=device).unsqueeze(1)
+        found = implicit_fixed_point(
+            lambda z, bias: rate * z + bias,
+            torch.full_like(bias, start),
+            (bias,),
+            contraction=0.9,
+            norm=norm,
+            solver=solver,
+            tol=1e-9,
+        )
+        exact = bias.double() / (1 - rate.double())
+        error = (found.value.double() - exact).norm().item()
+        assert found.residual == 0
+        assert error <= found.error_bound
+        largest = max(largest, error)
+    assert largest > 0
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
+def test_the_bound_of_the_adjoint_equation_is_in_the_units_of_the_gradient(size, device):
+    matrix, log = 0.9 * weight("general", 3).to(device), SolveLog()
+    bias = normal(6, 3, device=device).requires_grad_()
+    found = implicit_fixed_point(
+        lambda z, b: z @ matrix + b,
+        torch.zeros_like(bias),
+        (bias,),
+        contraction=0.9,
+        solver="picard",
+        tol=1e-3,
+        log=log,
+    )
+    cotangent = size * normal(6, 3, device=device, seed=1)
+    (gradient,) = torch.autograd.grad(found.value, bias, cotangent)
+    eye = torch.eye(3, dtype=torch.float64, device=device)
+    exact = torch.linalg.solve(eye - matrix, cotangent.T).T
+    error = (gradient - exact).norm().item()
+    (record,) = log.backward
+    assert 0 < error <= record.error_bound <= 1e3 * error
+    assert record.residual <= 1e-3 * 1.01 * max(exact.norm(), cotangent.norm()).item()
+
+
+def test_one_graph_that_is_not_solved_fails_for_the_batch(device):
+    rate = torch.tensor([[0.1], [0.999]], dtype=torch.float64, device=device)
+    with pytest.warns(ConvergenceWarning, match="budget"):
+        found = implicit_fixed_point(
+            lambda z: rate * z + 1,
+            torch.zeros_like(rate),
+            contraction=0.999,
+            solver="picard",
+            max_iter=20,
+            on_failure="warn",
+            batch=torch.tensor([0, 1], device=device),
+            num_graphs=2,
+        )
+    assert not found.converged
+    assert found.graph_relative_residual[0] <= 1e-6 < found.graph_relative_residual[1]
+    assert found.relative_residual == found.graph_relative_residual[1].item()
+    assert found.error_bound == found.graph_error_bound.max().item()
+    assert found.iterations == 20
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5, 0.9, 0.99])
+def test_the_default_budget_suffices_for_the_slowest_map(rate, device):
+    bias = torch.ones(3, 2, dtype=torch.float64, device=device)
+    found = implicit_fixed_point(
+        lambda z: rate * z + bias, 1e3 * bias, contraction=rate, solver="picard", tol=1e-9
+    )
+    assert found.converged
+    torch.testing.assert_close(found.value, bias / (1 - rate), rtol=1e-6, atol=0)

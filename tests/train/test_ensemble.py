@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import mgnni.train.ensemble as ensemble_module
 import mgnni.train.experiment as experiment_module
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.regularization import Dropout
 from mgnni.train.config import changed
 from mgnni.train.device import one_thread
 from mgnni.train.ensemble import Ensemble, build_model

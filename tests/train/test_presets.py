@@ -11,7 +11,7 @@ import torch
 from mgnni.data.catalog import ENTRIES
 from mgnni.errors import ArgumentError
 from mgnni.models.catalog import MODELS
-from mgnni.models.presets import PRESETS as MODEL_PRESETS
+from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
 from mgnni.train.config import Config, changed, options_class
 from mgnni.train.ensemble import build_model, num_parameters
 from mgnni.train.presets import (

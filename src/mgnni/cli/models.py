@@ -8,8 +8,7 @@ from json import dumps
 from typing import Any
 
 from mgnni.cli.arguments import Command
-from mgnni.models.catalog import MODELS, find_model
-from mgnni.models.entry import ModelEntry
+from mgnni.models.catalog import MODELS, ModelEntry, find_model
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.equation import Equations, one_if_shared
-from mgnni.solve.plan import Plan
+from mgnni.solve.plan import Plan, Previous
 from mgnni.solve.prepare import prepare
 from mgnni.solve.result import Options, Solution
 
@@ -29,14 +29,14 @@ class Gram(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    plan: Plan
+    previous: Previous
     bias: Tensor
     solution: Solution
     version: int  # of the states, which the caller holds too
 
 
 class Cache:
-    """The last plan of a layer, its last solution, and the last states for warm starts.
+    """What the last plan of a layer has left, its last solution, and states for warm starts.
 
     A validation pass and the following training pass have the same weights, and often the same
     bias. Tensors are compared number by number, so every change is noticed. Copies and pickles
@@ -44,24 +44,29 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self.plan: Plan | None = None
+        self.previous: Previous | None = None
         self.gram: Gram | None = None
         self._solved: _Solved | None = None
         self._starts: dict[tuple[int, bool], tuple[weakref.ref[Propagation], Tensor]] = {}
 
     def prepare(self, equations: Equations, options: Options) -> Plan:
-        """Returns a plan for the equations: the last one if they are the same."""
-        plan = prepare(equations, options, self.plan)
-        # Inference tensors cannot be used in training, and learned edge weights belong to one
-        # pass: a plan would keep its autograd graph alive.
-        temporary = equations.operator.values.requires_grad
-        self.plan = None if temporary or equations.weights.tensor.is_inference() else plan
+        """Returns a plan for the equations, and keeps what the next pass can reuse."""
+        plan = prepare(equations, options, self.previous)
+        # Inference tensors cannot be used in training.
+        inference = plan.equations.weights.tensor.is_inference()
+        self.previous = None if inference else plan.previous()
         return plan
 
     def solution(self, plan: Plan, bias: Tensor) -> Solution | None:
         """Returns the last solution if it is for this plan and bias."""
-        last = self._solved
-        if last is None or last.plan is not plan or last.version != last.solution.z._version:
+        last, equations = self._solved, plan.equations
+        if last is None or not (
+            last.previous.operator() is equations.operator
+            and last.previous.weights is equations.weights
+            and (last.previous.scales, last.previous.gamma) == (equations.scales, equations.gamma)
+            and last.previous.options == plan.options
+            and last.version == last.solution.z._version
+        ):
             return None
         one = one_if_shared(bias)
         if last.bias.shape != one.shape or not torch.equal(last.bias, one):
@@ -73,11 +78,12 @@ class Cache:
         """Keeps a solution in place of the last one."""
         self._solved = None
         z = solution.z
-        if plan is not self.plan or z.numel() > LARGEST or z.is_inference():
+        learned = plan.equations.operator.values.requires_grad
+        if self.previous is None or z.numel() > LARGEST or z.is_inference() or learned:
             return
         # Detached, so that the cache does not keep the autograd graph of the pass alive.
         kept = Solution(z.detach(), solution.hop, solution.records)
-        self._solved = _Solved(plan, one_if_shared(bias).clone(), kept, z._version)
+        self._solved = _Solved(self.previous, one_if_shared(bias).clone(), kept, z._version)
 
     def start(self, kind: tuple[int, bool], operator: Propagation, bias: Tensor) -> Tensor | None:
         """Returns the last states of this kind over the same operator.

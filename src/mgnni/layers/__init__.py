@@ -1,1 +1,1 @@
-"""The parts of a model as modules, one equation each; they hold parameters, but no loop."""
+"""Layers: modules with one equation each, on a :class:`~mgnni.Propagation` or on plain tensors."""

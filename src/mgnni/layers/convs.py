@@ -1,9 +1,8 @@
-"""PyG's convolutions over a :class:`~mgnni.Propagation`.
+"""PyG's convolutions on a :class:`~mgnni.Propagation`.
 
-The parameters and the arithmetic of a layer are PyG's. Only the sparse product is the operator's:
-normalised once for a graph, with its transpose at hand for gradients, and for many runs at once
-under ``vmap``. A layer does not normalise by itself: what it sums over is what the operator holds.
-What PyG would take and compute nonsense from is refused.
+Parameters and arithmetic are PyG's. The sparse product is that of the operator, which is normalised
+once per graph, has its transpose at hand for gradients, and supports ``vmap``. The layers do not
+normalise: they aggregate with the entries of the operator.
 """
 
 from __future__ import annotations
@@ -12,161 +11,241 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
 from mgnni.graph.bounds import row_sums
+from mgnni.graph.geometry import RELATIONS
 from mgnni.graph.propagation import Propagation
 
 AGGREGATIONS = ("mean", "sum", "max")
 
 
-def propagated(propagation: Propagation, x: Tensor, power: int = 1) -> Tensor:
-    """Return :math:`P^{power} X` in the type of ``x``, computed in that of the operator."""
+def propagate(propagation: Propagation, x: Tensor, power: int = 1) -> Tensor:
+    r"""Return :math:`\mathbf{P}^k \mathbf{X}`, computed in the dtype of the operator.
+
+    Args:
+        propagation (Propagation): The operator :math:`\mathbf{P}`.
+        x (torch.Tensor): Node features.
+        power (int, optional): The power :math:`k`. (default: :obj:`1`)
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F)`
+        - **output:** node features :math:`(|\mathcal{V}|, F)` in the dtype of ``x``
+    """
     with torch.autocast(x.device.type, enabled=False):
         return propagation.apply(x.to(propagation.dtype), power).to(x.dtype)
 
 
-def _gather(self: Any, edge_index: Propagation, size: Any = None, **inputs: Any) -> Tensor:
-    """Apply the operator, in place of PyG's walk over edges."""
+def _propagate(self: Any, edge_index: Propagation, size: Any = None, **inputs: Any) -> Tensor:
+    """Replace :meth:`torch_geometric.nn.MessagePassing.propagate`."""
     x = inputs["x"]
-    return propagated(edge_index, x if isinstance(x, Tensor) else x[0])
+    return propagate(edge_index, x if isinstance(x, Tensor) else x[0])
 
 
-# PyG writes a `propagate` for every class that has none in its own body.
+# PyG generates `propagate` for every class that does not define it in its own body, so each class
+# below assigns it.
 
 
 class GCNConv(pyg.GCNConv):  # type: ignore[misc]
-    r""":class:`torch_geometric.nn.GCNConv` of a power of the operator, :math:`P^k X W + b`.
+    r""":class:`torch_geometric.nn.GCNConv` with a power of the operator.
+
+    .. math::
+        \mathbf{X}^{\prime} = \mathbf{P}^k \mathbf{X} \mathbf{\Theta} + \mathbf{b}
 
     Args:
-        in_channels: features of a node.
-        out_channels: width of the output.
-        power: hops :math:`k` of the layer.
-        options: of PyG's layer.
+        in_channels (int): Size of each input sample.
+        out_channels (int): Size of each output sample.
+        power (int, optional): The power :math:`k`. (default: :obj:`1`)
+        **kwargs (optional): Additional arguments of :class:`torch_geometric.nn.GCNConv`.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, the operator
+        - **output:** node features :math:`(|\mathcal{V}|, F_{out})`
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, *, power: int = 1, **options: Any
+        self, in_channels: int, out_channels: int, *, power: int = 1, **kwargs: Any
     ) -> None:
-        super().__init__(in_channels, out_channels, **{"normalize": False, **options})
-        self.power = _whole("power", power)
+        super().__init__(in_channels, out_channels, **{"normalize": False, **kwargs})
+        self.power = check_int("power", power, least=0)
 
     def propagate(self, edge_index: Propagation, x: Tensor, **_: Any) -> Tensor:
         """Apply the power of the operator."""
-        return propagated(edge_index, x, self.power)
+        return propagate(edge_index, x, self.power)
 
 
-class APPNP(pyg.APPNP):  # type: ignore[misc]
-    """:class:`torch_geometric.nn.APPNP`, without dropout of edges.
+class APPNPConv(pyg.APPNP):  # type: ignore[misc]
+    r""":class:`torch_geometric.nn.APPNP` without dropout of edges.
+
+    .. math::
+        \mathbf{X}^{(k)} = (1 - \alpha)\, \mathbf{P} \mathbf{X}^{(k-1)} + \alpha \mathbf{X}^{(0)}
 
     Args:
-        K: steps.
-        alpha: what a step keeps of the beginning, from 0 to 1.
+        K (int): Number of iterations.
+        alpha (float): Teleport probability :math:`\alpha \in [0, 1]`.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F)`, the operator
+        - **output:** node features :math:`(|\mathcal{V}|, F)`
     """
 
-    propagate = _gather
+    propagate = _propagate
 
     def __init__(self, K: int, alpha: float) -> None:
-        super().__init__(_whole("K", K), _share("alpha", alpha), normalize=False)
+        super().__init__(check_int("K", K, least=0), _check_alpha(alpha), normalize=False)
 
 
 class GCN2Conv(pyg.GCN2Conv):  # type: ignore[misc]
-    """:class:`torch_geometric.nn.GCN2Conv`.
+    r""":class:`torch_geometric.nn.GCN2Conv`.
 
     Args:
-        channels: width.
-        alpha: what a layer keeps of the beginning, from 0 to 1.
-        theta: how far a layer is from the identity.
-        layer: its number, from 1.
-        options: of PyG's layer.
+        channels (int): Size of each input and output sample.
+        alpha (float): Strength of the initial residual connection, in :math:`[0, 1]`.
+        theta (float): Hyperparameter :math:`\theta` of the strength of the identity mapping.
+        layer (int): Index of the layer, starting from 1.
+        **kwargs (optional): Additional arguments of :class:`torch_geometric.nn.GCN2Conv`.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F)`, initial node features
+          :math:`(|\mathcal{V}|, F)`, the operator
+        - **output:** node features :math:`(|\mathcal{V}|, F)`
     """
 
-    propagate = _gather
+    propagate = _propagate
 
     def __init__(
-        self, channels: int, alpha: float, theta: float, layer: int, **options: Any
+        self, channels: int, alpha: float, theta: float, layer: int, **kwargs: Any
     ) -> None:
         if not isinstance(theta, (int, float)) or not 0 <= theta < float("inf"):
             raise ArgumentError(f"'theta' must be finite and at least 0 (got {theta!r})")
-        options = {"normalize": False, **options}
-        super().__init__(channels, _share("alpha", alpha), theta, layer, **options)
+        kwargs = {"normalize": False, **kwargs}
+        super().__init__(channels, _check_alpha(alpha), theta, layer, **kwargs)
 
 
 class GINConv(pyg.GINConv):  # type: ignore[misc]
-    """:class:`torch_geometric.nn.GINConv`; the operator must be neither normalised nor looped."""
+    r""":class:`torch_geometric.nn.GINConv`.
 
-    propagate = _gather
+    The operator should be built with ``normalization="none"`` and ``self_loops=False``.
+
+    Args:
+        nn (torch.nn.Module): A network that maps node features from :math:`F_{in}` to
+            :math:`F_{out}` channels.
+        **kwargs (optional): Additional arguments of :class:`torch_geometric.nn.GINConv`.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, the operator
+        - **output:** node features :math:`(|\mathcal{V}|, F_{out})`
+    """
+
+    propagate = _propagate
 
 
 class MixHopConv(pyg.MixHopConv):  # type: ignore[misc]
-    """:class:`torch_geometric.nn.MixHopConv`.
+    r""":class:`torch_geometric.nn.MixHopConv`.
 
     Args:
-        in_channels: features of a node.
-        out_channels: width of the output of each power.
-        powers: of the operator, each once.
+        in_channels (int): Size of each input sample.
+        out_channels (int): Size of each output sample per power.
+        powers (Sequence[int]): Distinct powers of the operator.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, the operator
+        - **output:** node features :math:`(|\mathcal{V}|, |\text{powers}| \cdot F_{out})`
     """
 
-    propagate = _gather
+    propagate = _propagate
 
     def __init__(self, in_channels: int, out_channels: int, powers: Sequence[int]) -> None:
         super().__init__(in_channels, out_channels, list(check_powers(powers)))
 
 
 class SAGEConv(pyg.SAGEConv):  # type: ignore[misc]
-    """:class:`torch_geometric.nn.SAGEConv`, for an operator of edge weights as they are.
+    r""":class:`torch_geometric.nn.SAGEConv`, for an operator of unnormalised edge weights.
 
     Args:
-        in_channels: features of a node.
-        out_channels: width of the output.
-        aggr: ``"mean"`` of the in-neighbours, by edge weights; their weighted ``"sum"``; or their
-            ``"max"`` in every channel, without weights. A node without any receives zeros.
-        options: of PyG's layer.
+        in_channels (int): Size of each input sample.
+        out_channels (int): Size of each output sample.
+        aggr (str, optional): Aggregation of the in-neighbours: :obj:`"mean"` or :obj:`"sum"`,
+            weighted by the edge weights, or :obj:`"max"`. A node without in-neighbours receives
+            zeros. (default: :obj:`"mean"`)
+        **kwargs (optional): Additional arguments of :class:`torch_geometric.nn.SAGEConv`.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, the operator
+        - **output:** node features :math:`(|\mathcal{V}|, F_{out})`
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, aggr: str = "mean", **options: Any
+        self, in_channels: int, out_channels: int, aggr: str = "mean", **kwargs: Any
     ) -> None:
         aggr = check_choice("aggr", aggr, AGGREGATIONS)
-        super().__init__(in_channels, out_channels, aggr, **options)
+        super().__init__(in_channels, out_channels, aggr, **kwargs)
 
     def propagate(self, edge_index: Propagation, x: tuple[Tensor, Tensor], **_: Any) -> Tensor:
-        """Aggregate the rows of the in-neighbours."""
+        """Aggregate the features of the in-neighbours."""
         if self.aggr == "max":
-            return _largest(edge_index, x[0])
-        summed = propagated(edge_index, x[0])
+            return _max_over_neighbors(edge_index, x[0])
+        out = propagate(edge_index, x[0])
         if self.aggr == "sum":
-            return summed
-        total = row_sums(edge_index)
-        return summed / torch.where(total == 0, 1.0, total).to(summed.dtype)
+            return out
+        with torch.autocast(out.device.type, enabled=False):  # sparse products need full precision
+            total = row_sums(edge_index)
+        return out / torch.where(total == 0, 1.0, total).to(out.dtype)
+
+
+class GeometricConv(nn.Module):
+    r"""The bi-level aggregation of Geom-GCN: one linear map per relation.
+
+    Args:
+        in_channels (int): Size of each input sample.
+        out_channels (int): Size of each output sample, a multiple of the number of relations.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, the operator of
+          :func:`mgnni.graph.geometry.structural`
+        - **output:** node features :math:`(|\mathcal{V}|, F_{out})`, concatenated over relations
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(in_channels, out_channels, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module, one relation at a time."""
+        for weight in self.linear.weight.chunk(RELATIONS):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the aggregated features of all relations."""
+        h = self.linear(x)
+        virtual = h.reshape(-1, h.size(1) // RELATIONS)
+        return propagate(propagation, virtual).reshape(h.shape)
 
 
 def check_powers(powers: Sequence[int]) -> tuple[int, ...]:
-    """Return powers of an operator as a tuple, if they are different and there is one."""
-    if isinstance(powers, (int, str)) or not isinstance(powers, Sequence) or not powers:
-        raise ArgumentError(f"'powers' must be a sequence of ints (got {powers!r}); write (0, 1)")
-    if len({_whole("powers", power) for power in powers}) < len(powers):
-        raise ArgumentError(f"'powers' must be different (got {tuple(powers)}); name each once")
-    return tuple(powers)
+    """Return powers of an operator as a tuple if they are distinct; else raise.
+
+    Args:
+        powers (Sequence[int]): At least one non-negative integer.
+    """
+    checked = check_ints("powers", powers, least=0)
+    if not checked or len(set(checked)) < len(checked):
+        raise ArgumentError(
+            f"'powers' must be at least one, and distinct (got {checked}); write for example (0, 1)"
+        )
+    return checked
 
 
-def _whole(name: str, value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ArgumentError(f"'{name}' must be an int of at least 0 (got {value!r})")
-    return value
+def _check_alpha(alpha: float) -> float:
+    if not isinstance(alpha, (int, float)) or not 0 <= alpha <= 1:
+        raise ArgumentError(f"'alpha' must lie in [0, 1] (got {alpha!r})")
+    return float(alpha)
 
 
-def _share(name: str, value: float) -> float:
-    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ArgumentError(f"'{name}' must lie in [0, 1] (got {value!r})")
-    return float(value)
-
-
-def _largest(propagation: Propagation, x: Tensor) -> Tensor:
-    """Return the largest entry among the in-neighbours, channel by channel."""
+def _max_over_neighbors(propagation: Propagation, x: Tensor) -> Tensor:
     source = x[propagation.pattern.col.long()]
     target = propagation.pattern.row.unsqueeze(1).expand(-1, x.size(1))
-    largest = torch.zeros_like(x)
-    return largest.scatter_reduce(0, target, source, "amax", include_self=False)
+    return torch.zeros_like(x).scatter_reduce(0, target, source, "amax", include_self=False)

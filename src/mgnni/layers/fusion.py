@@ -1,4 +1,4 @@
-"""From the states of all scales to one state a node."""
+"""Fusion of the states of several scales."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ FUSIONS = ("attention", "mean")
 
 
 class ScaleAttention(nn.Module):
-    r"""Attention over scales, node by node.
+    r"""Attention over scales, computed per node.
 
-    .. math::  \beta_m = q^{\top} \tanh(W_a z_m + b_a), \qquad
-               z = \sum_m \operatorname{softmax}(\beta)_m\, z_m.
+    .. math::
+        \beta_m = \mathbf{q}^{\top} \tanh(\mathbf{W}_a \mathbf{z}_m + \mathbf{b}_a), \qquad
+        \mathbf{z} = \sum_m \operatorname{softmax}(\beta)_m\, \mathbf{z}_m
+
+    Args:
+        channels (int): Size of each input sample.
+        attention_channels (int, optional): Size of the hidden layer. (default: :obj:`16`)
 
     Shapes:
-        - **input:** ``(scales, num_nodes, channels)``
-        - **output:** ``(num_nodes, channels)``, and the weights, ``(num_nodes, scales)``
+        - **input:** states :math:`(M, |\mathcal{V}|, F)` of :math:`M` scales
+        - **output:** fused states :math:`(|\mathcal{V}|, F)`, attention weights
+          :math:`(|\mathcal{V}|, M)`
     """
 
     def __init__(self, channels: int, attention_channels: int = 16) -> None:
@@ -24,23 +30,29 @@ class ScaleAttention(nn.Module):
         self.query = nn.Linear(attention_channels, 1, bias=False)
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Resets all learnable parameters of the module."""
         self.project.reset_parameters()
         self.query.reset_parameters()
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the fused states and the weight of each scale at each node."""
-        # Not by a matrix product: with one column it may round otherwise for runs together.
+        """Return the fused states and the attention weights."""
+        # A matrix product with a single column may round differently for vmapped runs.
         score = (self.project(z).tanh() * self.query.weight).sum(-1, keepdim=True)
         weight = score.softmax(dim=0)
         return (weight * z).sum(dim=0), weight.squeeze(-1).mT
 
 
 class ScaleMean(nn.Module):
-    """The plain mean over scales; the ablation of :class:`ScaleAttention`, same shapes."""
+    r"""The mean over scales, an ablation of :class:`ScaleAttention`.
+
+    Shapes:
+        - **input:** states :math:`(M, |\mathcal{V}|, F)` of :math:`M` scales
+        - **output:** fused states :math:`(|\mathcal{V}|, F)`, equal weights
+          :math:`(|\mathcal{V}|, M)`
+    """
 
     def reset_parameters(self) -> None:
-        """Nothing to draw."""
+        """Does nothing, as there are no parameters."""
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and equal weights."""

@@ -1,18 +1,27 @@
-"""What follows the equilibria: from fused states to logits, by node or by graph."""
+"""Heads of MGNNI: from fused states to logits per node or per graph."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool
 
-from mgnni.layers.dropout import Dropout
-from mgnni.layers.norm import BatchNorm
+from mgnni.layers.regularization import BatchNorm, Dropout
 
 HEADS = ("linear", "residual", "graph")
 
 
 def pool(x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-    """Sum the rows of each graph; leave them alone if there is no ``batch``."""
+    r"""Sum node features per graph, or return them unchanged if there is no ``batch``.
+
+    Args:
+        x (torch.Tensor): Node features.
+        batch (torch.Tensor or None): Index of the graph of each node.
+        num_graphs (int): Number of graphs.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F)`, batch vector :math:`(|\mathcal{V}|)`
+        - **output:** :math:`(|\mathcal{G}|, F)`, or :math:`(|\mathcal{V}|, F)` without ``batch``
+    """
     if batch is None:
         return x
     pooled: Tensor = global_add_pool(x, batch, num_graphs)
@@ -20,7 +29,18 @@ def pool(x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
 
 
 class LinearHead(nn.Module):
-    """``[batch norm,] dropout, [sum over the graph,] linear without bias``."""
+    r"""``[batch norm,] dropout, [sum pooling,] linear`` without bias.
+
+    Args:
+        channels (int): Size of each state.
+        out_channels (int): Size of each output sample.
+        dropout (float): Dropout probability.
+        batch_norm (bool): Whether to normalise the states.
+
+    Shapes:
+        - **input:** states :math:`(|\mathcal{V}|, F)`, node features, batch vector
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
+    """
 
     def __init__(self, channels: int, out_channels: int, dropout: float, batch_norm: bool) -> None:
         super().__init__()
@@ -30,13 +50,13 @@ class LinearHead(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the decoder from a normal distribution of variance 1/channels."""
+        """Resets all learnable parameters; the weight is normal with variance 1 / channels."""
         nn.init.normal_(self.linear.weight, std=max(self.linear.in_features, 1) ** -0.5)
         if self.norm is not None:
             self.norm.reset_parameters()
 
     def forward(self, z: Tensor, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-        """Return one row a node, or a graph."""
+        """Return the logits, one row per node, or per graph if ``batch`` is given."""
         if self.norm is not None:
             z = self.norm(z)
         logits: Tensor = self.linear(pool(self.dropout(z), batch, num_graphs))
@@ -44,12 +64,27 @@ class LinearHead(nn.Module):
 
 
 class ResidualHead(nn.Module):
-    r"""The authors' head for PPI, with a residual from the features themselves.
+    r"""The head for PPI in the authors' code, with a residual connection from the features.
 
-    .. math::  H_0 = \mathrm{ELU}(\mathrm{BN}(W_0 z + W_r x)), \qquad
-               H_{i} = \mathrm{ELU}(\mathrm{BN}(W_i H_{i-1} + H_{i-1})),
+    .. math::
+        \mathbf{H}_0 = \mathrm{ELU}(\mathrm{BN}(\mathbf{Z} \mathbf{W}_0 + \mathbf{X} \mathbf{W}_r)),
+        \qquad \mathbf{H}_i = \mathrm{ELU}(\mathrm{BN}(\mathbf{H}_{i-1} \mathbf{W}_i +
+        \mathbf{H}_{i-1})),
 
-    dropout before every map but the first two, and a linear map at the end.
+    with dropout before every further linear map, and a linear map at the end.
+
+    Args:
+        in_channels (int): Size of each node feature.
+        channels (int): Size of each state.
+        width (int): Size of the hidden layers.
+        out_channels (int): Size of each output sample.
+        num_layers (int): Number of hidden layers.
+        dropout (float): Dropout probability.
+
+    Shapes:
+        - **input:** states :math:`(|\mathcal{V}|, F)`, node features
+          :math:`(|\mathcal{V}|, F_{in})`, batch vector
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -70,12 +105,12 @@ class ResidualHead(nn.Module):
         self.last = nn.Linear(width, out_channels)
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Resets all learnable parameters of the module."""
         for part in (self.first, self.residual, self.last, *self.hidden, *self.norms):
             part.reset_parameters()
 
     def forward(self, z: Tensor, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-        """Return one row a node, or a graph."""
+        """Return the logits, one row per node, or per graph if ``batch`` is given."""
         h = nn.functional.elu(self.norms[0](self.first(z) + self.residual(x)))
         for dropout, linear, norm in zip(self.dropout, self.hidden, self.norms[1:], strict=False):
             h = dropout(h)
@@ -85,7 +120,21 @@ class ResidualHead(nn.Module):
 
 
 class GraphHead(nn.Module):
-    """The authors' head for graphs: ``k`` layers a node, a sum, ``k`` layers a graph, linear."""
+    r"""The head for graph classification in the authors' code.
+
+    It applies ``num_layers`` layers per node, sum pooling, ``num_layers`` layers per graph, and a
+    linear map.
+
+    Args:
+        channels (int): Size of each state.
+        out_channels (int): Size of each output sample.
+        num_layers (int): Number of layers before, and after, the pooling.
+        dropout (float): Dropout probability.
+
+    Shapes:
+        - **input:** states :math:`(|\mathcal{V}|, F)`, node features, batch vector
+        - **output:** logits :math:`(|\mathcal{G}|, F_{out})`
+    """
 
     def __init__(self, channels: int, out_channels: int, num_layers: int, dropout: float) -> None:
         super().__init__()
@@ -95,12 +144,12 @@ class GraphHead(nn.Module):
         self.last = nn.Linear(channels, out_channels)
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Resets all learnable parameters of the module."""
         for part in (*self.node, *self.graph, self.last):
             part.reset_parameters()
 
     def forward(self, z: Tensor, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-        """Return one row a graph."""
+        """Return the logits, one row per graph."""
         half = len(self.node)
         for linear, dropout in zip(self.node, self.dropout[:half], strict=True):
             z = dropout(linear(z).relu())

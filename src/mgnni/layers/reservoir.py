@@ -1,4 +1,4 @@
-"""Untrained recursive layers: the states of nodes as the fixed point of a random contraction."""
+"""Untrained implicit layers: the fixed point of a random contraction."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from mgnni.layers.steady_state import SteadyState
 
 
 def random_weight(rows: int, columns: int, norm: float, connections: int | None = None) -> Tensor:
-    """Draw a matrix, uniformly, and scale it to a spectral norm.
+    r"""Return a random matrix with uniform entries and the given spectral norm.
 
     Args:
-        rows: of the matrix.
-        columns: of the matrix.
-        norm: its largest singular value.
-        connections: entries of a row that are not zero; none: all.
+        rows (int): Number of rows.
+        columns (int): Number of columns.
+        norm (float): Spectral norm of the matrix.
+        connections (int, optional): Number of non-zero entries per row. :obj:`None` is all of
+            them. (default: :obj:`None`)
+
+    Shapes:
+        - **output:** :math:`(\text{rows}, \text{columns})`
     """
     weight = torch.empty(rows, columns).uniform_(-1, 1)
     if connections is not None and connections < columns:
@@ -30,28 +34,42 @@ def random_weight(rows: int, columns: int, norm: float, connections: int | None 
 
 
 class Reservoir(nn.Module):
-    r"""One untrained layer; gradients do not pass through it.
+    r"""An untrained layer, through which no gradients flow.
 
-    .. math::  z_v = \tanh\Big(W_{in}\, x_v + \frac{1}{k} \sum_{u \to v} W z_u\Big), \qquad
-               \|W\|_2 = \rho < 1, \qquad \|W_{in}\|_2 = \omega,
+    From the `"Fast and Deep Graph Neural Networks" <https://arxiv.org/abs/1911.08941>`_ paper.
 
-    with :math:`k` the largest degree, which bounds the norm of the graph, so that the map
-    contracts by :math:`\rho` and the states are unique: graph embedding stability.
+    .. math::
+        \mathbf{z}_v = \tanh\Big(\mathbf{W}_{in}\, \mathbf{x}_v + \frac{1}{k} \sum_{u \to v}
+        \mathbf{W} \mathbf{z}_u\Big), \qquad
+        \|\mathbf{W}\|_2 = \rho < 1, \qquad \|\mathbf{W}_{in}\|_2 = \omega,
+
+    where :math:`k` is the largest degree, which bounds the norm of the adjacency matrix. The map
+    contracts by :math:`\rho`, so that the states are unique (graph embedding stability).
 
     Args:
-        in_channels: width of the input.
-        channels: width of the states.
-        rho: contraction factor, at least 0 and below 1.
-        omega: scale of the input.
-        connections: weights that a neuron has from other neurons of its layer; none: from all.
-        input_connections: weights that a neuron has from the input; none: from all of it.
-        max_degree: :math:`k`; none: that of each graph.
-        solver, tol, max_iter: see :func:`~mgnni.implicit.nonlinear.implicit_fixed_point`.
+        in_channels (int): Size of each input sample.
+        channels (int): Size of each state.
+        rho (float): Contraction factor :math:`\rho \in [0, 1)`.
+        omega (float): Scaling :math:`\omega` of the input.
+        connections (int or None): Number of non-zero entries per row of :math:`\mathbf{W}`.
+            :obj:`None` is all of them.
+        input_connections (int or None): Number of non-zero entries per row of
+            :math:`\mathbf{W}_{in}`. :obj:`None` is all of them.
+        max_degree (int or None): The degree :math:`k`. :obj:`None` uses the largest degree of each
+            graph.
+        solver (str): :obj:`"anderson"` or :obj:`"picard"`.
+        tol (float): Relative residual to reach in every graph.
+        max_iter (int or None): Maximum number of iterations. :obj:`None` uses as many as are
+            proven to suffice.
 
     Attributes:
-        input_weight, weight: buffers, drawn once; part of ``state_dict``.
-        contraction: a bound on the norm of ``weight``, measured when it was drawn.
-        solve: knows how the last equation was solved.
+        input_weight, weight (torch.Tensor): Buffers that are part of ``state_dict``.
+        contraction (torch.Tensor): A bound on the norm of ``weight``.
+        solve (SteadyState): The solver, whose ``log`` has the statistics of the last solve.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, the operator
+        - **output:** states :math:`(|\mathcal{V}|, F_{out})` in the dtype of the operator
     """
 
     input_weight: Tensor
@@ -75,8 +93,8 @@ class Reservoir(nn.Module):
         super().__init__()
         if not isinstance(rho, (int, float)) or not 0 <= rho <= 0.9999:
             raise ArgumentError(
-                f"'rho' must lie in [0, 0.9999], so that the states are unique (got {rho!r}); try "
-                "0.9"
+                f"'rho' must lie in [0, 0.9999], so that the states are unique (got {rho!r}); "
+                "try 0.9"
             )
         if not isinstance(omega, (int, float)) or not 0 < omega < float("inf"):
             raise ArgumentError(f"'omega' must be positive and finite (got {omega!r}); try 1.0")
@@ -90,30 +108,37 @@ class Reservoir(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw the weights anew, from torch's generator on the CPU wherever they are."""
+        """Resets all weights, from torch's generator of the CPU on any device."""
         channels, in_channels = self.input_weight.shape
         drawn = random_weight(channels, in_channels, self.omega, self.input_connections)
         self.input_weight.copy_(drawn)
         self.weight.copy_(random_weight(channels, channels, self.rho, self.connections))
-        # With room for rounding, of the norm itself and of the degrees.
+        # The margin covers rounding errors of the norm and of the degrees.
         self.contraction.copy_((1 + 1e-5) * torch.linalg.matrix_norm(self.weight.double(), 2))
 
     def degree(self, propagation: Propagation) -> Tensor:
-        """Return :math:`k`, for each node that of its graph, shape ``(num_nodes, 1)``."""
+        r"""Return the degree :math:`k` of the graph of each node.
+
+        Args:
+            propagation (Propagation): The operator of the graph.
+
+        Shapes:
+            - **output:** :math:`(|\mathcal{V}|, 1)`
+        """
         degrees = largest_degrees(propagation)
         if self.max_degree is not None:
             found = float(degrees.max()) if degrees.numel() else 0.0
             if found > self.max_degree * (1 + 1e-9):
                 raise NotContractiveError(
                     f"'max_degree' must not be below the largest degree, {found:g} (got "
-                    f"{self.max_degree}); raise it, or leave it out to take that of each graph"
+                    f"{self.max_degree}); raise it, or leave it out to use that of each graph"
                 )
             degrees = torch.full_like(degrees, self.max_degree)
         return degrees[propagation.graph_of_node()].unsqueeze(1)
 
     @torch.no_grad()
     def forward(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the states, shape ``(num_nodes, channels)``, in the type of the operator."""
+        """Return the states."""
         dtype = propagation.dtype
         with torch.autocast(x.device.type, enabled=False):
             drive = x.to(dtype) @ self.input_weight.to(dtype).T
@@ -128,6 +153,6 @@ class Reservoir(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        """Widths, and what the weights are scaled to."""
+        """Return the sizes and the norms of the weights."""
         channels, in_channels = self.input_weight.shape
         return f"{in_channels}, {channels}, rho={self.rho}, omega={self.omega}"

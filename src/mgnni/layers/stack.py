@@ -1,4 +1,4 @@
-"""Convolutions one after another."""
+"""A stack of convolutions."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.dropout import Dropout
-from mgnni.layers.norm import BatchNorm
+from mgnni.layers.regularization import BatchNorm, Dropout
 
 
 class Stack(nn.Module):
-    """Layers of ``dropout, convolution[, batch norm], ReLU``, the last one maybe without the end.
+    r"""A stack of ``dropout, convolution[, batch norm], ReLU`` layers.
 
     Args:
-        conv: makes a convolution of an input and an output width.
-        widths: channels from input to output, one more than layers.
-        dropout: probability, before every convolution.
-        batch_norm: normalise what goes into a ReLU.
-        activate_last: whether the last layer ends as the others do.
+        conv (Callable[[int, int], torch.nn.Module]): Builds a convolution from the sizes of its
+            input and output samples.
+        widths (Sequence[int]): Sizes of the input, of all hidden layers and of the output.
+        dropout (float): Dropout probability before every convolution.
+        batch_norm (bool): Whether to apply batch normalization before every ReLU.
+        activate_last (bool): Whether the last layer has batch normalization and a ReLU, too.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, the operator
+        - **output:** node features :math:`(|\mathcal{V}|, F_l)` of each layer :math:`l`
     """
 
     def __init__(
@@ -39,11 +43,11 @@ class Stack(nn.Module):
         self.norms = nn.ModuleList(norms)
 
     def forward(self, x: Tensor, propagation: Propagation) -> list[Tensor]:
-        """Return what each layer makes, the last one last."""
-        states = []
+        """Return the outputs of all layers."""
+        outputs = []
         for index, (dropout, conv) in enumerate(zip(self.dropout, self.convs, strict=True)):
             x = conv(dropout(x), propagation)
             if index < len(self.norms):
                 x = self.norms[index](x).relu()
-            states.append(x)
-        return states
+            outputs.append(x)
+        return outputs

@@ -1,4 +1,4 @@
-r"""Weights :math:`W` for which :math:`Z = \sigma(G Z W^{\top} + B)` has one solution."""
+r"""Weights for which :math:`Z = \sigma(G Z W^{\top} + B)` has exactly one solution."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from mgnni.errors import ArgumentError
 
 
 class OrthogonalWeight(nn.Module):
-    r"""A scaled orthogonal matrix, by the Cayley transform of a skew-symmetric one.
+    r"""A scaled orthogonal matrix, parametrised by the Cayley transform.
 
-    .. math::  W = \kappa\, s(\mu)\, (I - C)(I + C)^{-1} D, \qquad C = A - A^{\top},
+    .. math::
+        \mathbf{W} = \kappa\, s(\mu)\, (\mathbf{I} - \mathbf{C})(\mathbf{I} + \mathbf{C})^{-1}
+        \mathbf{D}, \qquad \mathbf{C} = \mathbf{A} - \mathbf{A}^{\top},
 
-    with the logistic function :math:`s` and a diagonal matrix :math:`D` of signs, without which
-    -1 would be no eigenvalue of the orthogonal factor. All singular values are
-    :math:`\kappa\, s(\mu) < \kappa`.
+    with the logistic function :math:`s`. The diagonal matrix :math:`\mathbf{D}` of signs admits
+    orthogonal matrices with the eigenvalue -1, which the Cayley transform excludes. All singular
+    values are :math:`\kappa\, s(\mu) < \kappa`.
 
     Args:
-        channels: rows, and columns.
-        kappa: :math:`\kappa \in (0, 1)`, a bound on the norm.
-        negative: share of the signs that are negative; which ones is drawn.
+        channels (int): Number of rows and columns.
+        kappa (float, optional): Bound :math:`\kappa \in (0, 1)` on the spectral norm.
+            (default: :obj:`0.9`)
+        negative (float, optional): Fraction of negative signs, at random positions.
+            (default: :obj:`0.2`)
+
+    Shapes:
+        - **output:** :math:`(F, F)`
     """
 
     signs: Tensor
@@ -39,32 +46,38 @@ class OrthogonalWeight(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the matrix and the signs anew, and start from the authors' size."""
-        _draw(self.skew)
+        """Resets all learnable parameters and the signs of the module."""
+        _reset_uniform(self.skew)
         nn.init.ones_(self.mu)
         channels = self.signs.numel()
         order = torch.randperm(channels, device=self.signs.device)
         self.signs.fill_(1.0)[order[: int(self.negative * channels)]] = -1.0
 
     def forward(self) -> Tensor:
-        """Return :math:`W`, shape ``(channels, channels)``."""
+        """Return the matrix."""
         skew = self.skew - self.skew.mT
         eye = torch.eye(skew.size(0), dtype=skew.dtype, device=skew.device)
-        turn: Tensor = torch.linalg.solve(eye + skew, eye - skew)  # the two factors commute
-        return self.kappa * self.mu.sigmoid() * turn * self.signs
+        rotation: Tensor = torch.linalg.solve(eye + skew, eye - skew)  # the two factors commute
+        return self.kappa * self.mu.sigmoid() * rotation * self.signs
 
 
 class MonotoneWeight(nn.Module):
-    r"""A matrix whose symmetric part is bounded from above alone.
+    r"""A matrix whose symmetric part is bounded from above.
 
-    .. math::  W = \tfrac{1 - m}{2} I - A A^{\top} + C - C^{\top}, \qquad m = e^{\mu}.
+    .. math::
+        \mathbf{W} = \tfrac{1 - m}{2} \mathbf{I} - \mathbf{A} \mathbf{A}^{\top} + \mathbf{C} -
+        \mathbf{C}^{\top}, \qquad m = e^{\mu}.
 
-    For a symmetric :math:`G` with eigenvalues in :math:`[0, 2]`, such as a normalised Laplacian,
-    :math:`I - G \otimes W` is strongly monotone with the constant :math:`\min(1, m)`: the symmetric
-    part of :math:`G \otimes W` has eigenvalues :math:`g w` with :math:`w \le (1 - m) / 2`.
+    For a symmetric :math:`\mathbf{G}` with eigenvalues in :math:`[0, 2]`, such as a normalised
+    Laplacian, :math:`\mathbf{I} - \mathbf{G} \otimes \mathbf{W}` is strongly monotone with the
+    constant :math:`\min(1, m)`: the eigenvalues of the symmetric part of :math:`\mathbf{G} \otimes
+    \mathbf{W}` are :math:`g w` with :math:`w \le (1 - m) / 2`.
 
     Args:
-        channels: rows, and columns.
+        channels (int): Number of rows and columns.
+
+    Shapes:
+        - **output:** :math:`(F, F)`
     """
 
     def __init__(self, channels: int) -> None:
@@ -75,18 +88,18 @@ class MonotoneWeight(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw both matrices anew, and start from :math:`m = 1`."""
-        _draw(self.root)
-        _draw(self.skew)
+        """Resets all learnable parameters of the module, with :math:`m = 1`."""
+        _reset_uniform(self.root)
+        _reset_uniform(self.skew)
         nn.init.zeros_(self.mu)
 
     def forward(self) -> Tensor:
-        """Return :math:`W`, shape ``(channels, channels)``."""
+        """Return the matrix."""
         eye = torch.eye(self.root.size(0), dtype=self.root.dtype, device=self.root.device)
         shift = (1 - self.mu.exp()) / 2
         return shift * eye - self.root @ self.root.mT + self.skew - self.skew.mT
 
 
-def _draw(parameter: Tensor) -> None:
+def _reset_uniform(parameter: Tensor) -> None:
     bound = max(parameter.size(-1), 1) ** -0.5
     nn.init.uniform_(parameter, -bound, bound)

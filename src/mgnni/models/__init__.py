@@ -1,1 +1,1 @@
-"""Models: the layers put together; they hold no mathematics of their own."""
+"""Models: implicit and explicit graph neural networks, and the catalog of their names."""

@@ -1,132 +1,120 @@
-"""What all models have in common: how they are called, and what their rows become."""
+"""Base classes of all models."""
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, ConvergenceError, check_choice
-from mgnni.graph.build import FLOWS
-from mgnni.graph.memo import cached_propagation
-from mgnni.graph.normalize import NORMALIZATIONS
+from mgnni.errors import check_choice, check_dropout, check_int
 from mgnni.graph.propagation import Propagation
+from mgnni.layers.graph_module import GraphModule, GraphOptions, report_non_finite
 from mgnni.layers.heads import pool
 from mgnni.layers.readout import Readout
-from mgnni.models.check import (
-    check_dropout,
-    check_features,
-    check_finite,
-    check_same_graph,
-    check_width,
-)
-from mgnni.solve.result import SolveLog
 
 LEVELS = ("auto", "node", "graph")
 
 
-class OnGraphs(nn.Module):
-    """A model that takes a graph as an ``edge_index`` or as a :class:`~mgnni.Propagation`.
+class GraphModel(GraphModule):
+    """A model that returns logits per node or per graph.
 
     Args:
-        in_channels: features of a node.
-        out_channels: classes, or labels.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        normalization, self_loops, flow: of the operator that is built from an ``edge_index``;
-            see :meth:`~mgnni.Propagation.from_edge_index`.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of each hidden sample.
+        out_channels (int): Number of classes or labels.
+        dropout (float, optional): Dropout probability. (default: :obj:`0.0`)
+        level (str, optional): :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which returns
+            logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        graph (GraphOptions, optional): How the operator is built from an ``edge_index``.
+
+    Attributes:
+        supports_vmap (bool): Whether models can be stacked and mapped over by
+            :func:`torch.func.vmap`, which trains several runs on one graph at once.
     """
 
-    takes_sparse_features: bool = False  # whether ``x`` may be a sparse CSR tensor
-    shares_graph: bool = True  # whether runs on one graph can be mapped over by ``vmap``
+    supports_vmap: bool = True
 
     def __init__(
         self,
         in_channels: int,
+        hidden_channels: int,
         out_channels: int,
-        *,
-        level: str,
-        normalization: str = "auto",
-        self_loops: bool = True,
-        flow: str = "source_to_target",
+        dropout: float = 0.0,
+        level: str = "auto",
+        graph: GraphOptions | None = None,
     ) -> None:
-        super().__init__()
-        self.in_channels = check_width("in_channels", in_channels)
-        self.out_channels = check_width("out_channels", out_channels)
+        super().__init__(check_int("in_channels", in_channels), out_channels, graph)
+        self.hidden_channels = check_int("hidden_channels", hidden_channels)
+        check_dropout("dropout", dropout)
         self.level = check_choice("level", level, LEVELS)
-        self.graph_options: dict[str, Any] = {
-            "normalization": check_choice(
-                "normalization", normalization, (*NORMALIZATIONS, "auto")
-            ),
-            "self_loops": self_loops,
-            "flow": check_choice("flow", flow, FLOWS),
-        }
-        self.last_normalization: str | None = None
 
     @property
-    def solve_log(self) -> SolveLog:
-        """How the equations of the last pass were solved; empty if there are none."""
-        return SolveLog()
-
-    def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
-        for part in self.children():
-            _reset(part)
-
-    def propagation(
-        self,
-        x: Tensor,
-        edge_index: Tensor | Propagation,
-        edge_weight: Tensor | None,
-        batch: Tensor | None,
-    ) -> Propagation:
-        """Check the inputs, and return the operator of the graph, built once."""
-        check_features(x, self.in_channels, sparse=self.takes_sparse_features)
-        if isinstance(edge_index, Propagation):
-            check_same_graph(x, edge_index, edge_weight, batch)
-            self.last_normalization = edge_index.normalization
-            return edge_index
-        if isinstance(edge_index, Tensor) and edge_index.device != x.device:
-            raise ArgumentError(
-                f"'edge_index' must be on the device of x, {x.device} (got {edge_index.device}); "
-                "use data.to(device)"
-            )
-        dtype = x.dtype if x.dtype is torch.float64 else torch.float32
-        propagation = cached_propagation(
-            edge_index, x.size(0), edge_weight, batch=batch, dtype=dtype, **self.graph_options
+    def shares_graph(self) -> bool:
+        """Deprecated name of :attr:`supports_vmap`."""
+        warnings.warn(
+            "'shares_graph' is deprecated; use 'supports_vmap'", DeprecationWarning, stacklevel=2
         )
-        self.last_normalization = propagation.normalization
-        return propagation
+        return self.supports_vmap
 
-    def pooled(self, batch: Tensor | None, propagation: Propagation) -> Tensor | None:
-        """Which graph the row of a node is summed into; none if rows are those of nodes."""
+    def pooling_index(self, batch: Tensor | None, propagation: Propagation) -> Tensor | None:
+        r"""Return the index of the graph of each node, or :obj:`None` if there is no pooling.
+
+        Args:
+            batch (torch.Tensor or None): The ``batch`` given to ``forward``.
+            propagation (Propagation): The operator of the graph.
+
+        Shapes:
+            - **batch:** :math:`(|\mathcal{V}|)`
+            - **output:** :math:`(|\mathcal{V}|)`
+        """
         if self.level == "graph" and batch is None:
             return propagation.graph_of_node()
         return None if self.level == "node" else batch
 
+    def num_graphs(
+        self, propagation: Propagation, batch: Tensor | None, batch_size: int | None
+    ) -> int:
+        """Return the number of rows after pooling.
+
+        Args:
+            propagation (Propagation): The operator of the graph.
+            batch (torch.Tensor or None): The ``batch`` given to ``forward``.
+            batch_size (int or None): The ``batch_size`` given to ``forward``.
+        """
+        return propagation.num_graphs if batch is None or batch_size is None else batch_size
+
     def extra_repr(self) -> str:
-        """Graph options, and the normalization that ``"auto"`` became in the last pass."""
-        used = f" (last used: {self.last_normalization!r})" if self.last_normalization else ""
-        options = ", ".join(f"{k}={v!r}" for k, v in self.graph_options.items())
-        return f"{options}{used}, level={self.level!r}"
+        """Return the graph options and the level."""
+        return f"{super().extra_repr()}, level={self.level!r}"
 
 
-class GraphModel(OnGraphs, ABC):
-    """A model of rows for nodes; for whole graphs they are summed and read out.
+class EncoderModel(GraphModel, ABC):
+    r"""A model that encodes nodes, pools them per graph, and applies a readout.
 
-    A node has ``self.row_channels`` numbers: its logits, or with ``level="graph"`` its share of
-    what a perceptron turns into the logits of its graph. A model that has ``own_readout`` sets
-    ``row_channels`` and ``readout``, for nodes as for graphs, itself.
+    :meth:`encode` returns ``self.node_channels`` features per node. These are the logits, or with
+    ``level="graph"`` the input of sum pooling followed by an MLP.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the hidden layers.
-        out_channels: classes, or labels.
-        dropout: probability.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: the rows of a graph are summed if a
-            ``batch`` is given.
-        options: of the graph, see :class:`OnGraphs`.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of each hidden sample.
+        out_channels (int): Number of classes or labels.
+        dropout (float, optional): Dropout probability. (default: :obj:`0.0`)
+        level (str, optional): :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which returns
+            logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        graph (GraphOptions, optional): How the operator is built from an ``edge_index``.
+
+    Attributes:
+        own_readout (bool): Whether the subclass itself sets ``node_channels`` and ``readout``,
+            which then applies to nodes as well as to graphs.
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     own_readout: bool = False
@@ -136,32 +124,54 @@ class GraphModel(OnGraphs, ABC):
         in_channels: int,
         hidden_channels: int,
         out_channels: int,
-        *,
         dropout: float = 0.0,
         level: str = "auto",
-        **options: Any,
+        graph: GraphOptions | None = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, level=level, **options)
-        self.hidden_channels = check_width("hidden_channels", hidden_channels)
-        check_dropout(dropout)
-        whole = level == "graph" and not self.own_readout
-        self.row_channels = hidden_channels if whole else out_channels
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        with_readout = level == "graph" and not self.own_readout
+        self.node_channels = hidden_channels if with_readout else out_channels
         self.readout: nn.Module | None = (
-            Readout(hidden_channels, hidden_channels, out_channels, dropout) if whole else None
+            Readout(hidden_channels, hidden_channels, out_channels, dropout)
+            if with_readout
+            else None
         )
 
-    def widths(self, num_layers: int) -> tuple[int, ...]:
-        """Return the channels from features to rows, with hidden layers in between."""
-        hidden = (self.hidden_channels,) * (check_width("num_layers", num_layers) - 1)
-        return (self.in_channels, *hidden, self.row_channels)
+    def layer_widths(self, num_layers: int) -> tuple[int, ...]:
+        """Return the sizes of the input, of all hidden layers, and of the node features.
+
+        Args:
+            num_layers (int): Number of layers.
+        """
+        hidden = (self.hidden_channels,) * (check_int("num_layers", num_layers) - 1)
+        return (self.in_channels, *hidden, self.node_channels)
 
     @abstractmethod
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return ``(num_nodes, row_channels)``."""
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        r"""Return the node features that are pooled, or the logits of the nodes.
 
-    def pool(self, rows: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-        """Return what is read out of the rows: their sum over each graph, if there is a batch."""
-        return pool(rows, batch, num_graphs)
+        Args:
+            x (torch.Tensor): Node features.
+            propagation (Propagation): The operator of the graph.
+
+        Shapes:
+            - **input:** node features :math:`(|\mathcal{V}|, F_{in})`
+            - **output:** node features :math:`(|\mathcal{V}|, \text{node\_channels})`
+        """
+
+    def pool(self, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+        r"""Sum node features per graph, or return them unchanged if ``batch`` is :obj:`None`.
+
+        Args:
+            x (torch.Tensor): Node features.
+            batch (torch.Tensor or None): Index of the graph of each node.
+            num_graphs (int): Number of graphs.
+
+        Shapes:
+            - **input:** node features :math:`(|\mathcal{V}|, F)`
+            - **output:** :math:`(|\mathcal{G}|, F)` or :math:`(|\mathcal{V}|, F)`
+        """
+        return pool(x, batch, num_graphs)
 
     def forward(
         self,
@@ -169,31 +179,23 @@ class GraphModel(OnGraphs, ABC):
         edge_index: Tensor | Propagation,
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
+        batch_size: int | None = None,
     ) -> Tensor:
-        """Return the logits, one row a node or a graph.
+        """Return the logits, one row per node or per graph.
 
         Args:
-            x: features of the nodes.
-            edge_index: the graph, or a :class:`~mgnni.Propagation` of it. The operator of an
-                ``edge_index`` is built at the first call and kept while the tensor stays the same.
-            edge_weight: weights of the edges.
-            batch: graph of each node.
+            x (torch.Tensor): Node features.
+            edge_index (torch.Tensor or Propagation): The edge indices, a sparse adjacency matrix,
+                or a :class:`~mgnni.Propagation`. The operator is cached between passes.
+            edge_weight (torch.Tensor, optional): Edge weights. (default: :obj:`None`)
+            batch (torch.Tensor, optional): Index of the graph of each node.
+                (default: :obj:`None`)
+            batch_size (int, optional): Number of graphs. Graphs without nodes at the end of a
+                batch are counted only if it is given. (default: :obj:`None`)
         """
-        propagation = self.propagation(x, edge_index, edge_weight, batch)
-        try:
-            rows = self.rows(x, propagation)
-        except (ArgumentError, ConvergenceError):
-            check_finite(x)  # names the feature to blame, if one is
-            raise
-        rows = self.pool(rows, self.pooled(batch, propagation), propagation.num_graphs)
-        return rows if self.readout is None else self.readout(rows)
-
-
-def _reset(part: nn.Module) -> None:
-    """Reset a module, or what it is made of."""
-    reset = getattr(part, "reset_parameters", None)
-    if callable(reset):
-        reset()
-        return
-    for child in part.children():
-        _reset(child)
+        propagation = self.propagation(x, edge_index, edge_weight, batch, batch_size)
+        with report_non_finite(x):
+            out = self.encode(x, propagation)
+        num_graphs = self.num_graphs(propagation, batch, batch_size)
+        out = self.pool(out, self.pooling_index(batch, propagation), num_graphs)
+        return out if self.readout is None else self.readout(out)

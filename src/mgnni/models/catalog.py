@@ -1,43 +1,159 @@
-"""Every model that has a name."""
+"""The catalog of all models: their names, equations, papers and options."""
 
 from __future__ import annotations
 
 import inspect
+import re
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass
+from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mgnni.errors import check_choice
-from mgnni.models.entry import ModelEntry
-from mgnni.models.explicit_entries import EXPLICIT
-from mgnni.models.implicit_entries import IMPLICIT
+from mgnni.models.explicit_catalog import EXPLICIT
+from mgnni.models.implicit_catalog import IMPLICIT
 
-if TYPE_CHECKING:  # the list is shown without torch
-    from mgnni.models.base import OnGraphs
+if TYPE_CHECKING:  # the catalog is listed without importing torch
+    from mgnni.models.base import GraphModel
 
+KINDS = ("implicit", "explicit", "floor")
 MGNNI = "mgnni"
-MODELS: dict[str, ModelEntry] = {entry.name: entry for entry in (*IMPLICIT, *EXPLICIT)}
+# Not options of a training: the task decides the level, and a failed solve ends a training.
+NOT_OPTIONS = ("level", "on_failure")
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model of the catalog.
+
+    Args:
+        name (str): Name of the model, for example :obj:`"gcnii"`.
+        title (str): Full name of the model.
+        kind (str): :obj:`"implicit"`, :obj:`"explicit"`, or :obj:`"floor"` for a baseline that
+            ignores the graph.
+        home (str): Module and class, separated by a colon.
+        equation (str): Equation of the model in one line.
+        paper (str): Authors, title, venue and year of the paper.
+        differs (str): Differences to the authors' code.
+        tables (tuple[str, ...], optional): Tables of the MGNNI paper that include the model, of
+            :obj:`"heterophilic"`, :obj:`"ppi"`, :obj:`"graphs"` and :obj:`"chains"`.
+        hidden_channels (int, optional): Default number of hidden channels. :obj:`None` uses the
+            number of input channels. (default: :obj:`64`)
+    """
+
+    name: str
+    title: str
+    kind: str
+    home: str
+    equation: str
+    paper: str
+    differs: str
+    tables: tuple[str, ...] = ()
+    hidden_channels: int | None = 64
+
+    def load(self) -> type[GraphModel]:
+        """Import and return the class of the model."""
+        module, name = self.home.split(":")
+        loaded: type[GraphModel] = getattr(import_module(module), name)
+        return loaded
+
+    def options(self) -> type[Any]:
+        """Return a frozen dataclass of the options of the model.
+
+        Its fields are ``hidden_channels`` and all arguments of the class that have a default,
+        except for ``level`` and ``on_failure``. Its docstring has a plain text per field.
+        """
+        return _options(self)
+
+
+MODELS: dict[str, ModelEntry] = {
+    name: ModelEntry(name, **facts) for name, facts in {**IMPLICIT, **EXPLICIT}.items()
+}
 
 
 def find_model(name: str) -> ModelEntry:
-    """Return the model of this name, or say which is nearest."""
+    """Return the entry of a model; an unknown name raises an error with the closest match.
+
+    Args:
+        name (str): Name of the model.
+    """
     return MODELS[check_choice("model", name, MODELS)]
 
 
 def make_model(
-    name: str, in_channels: int, hidden_channels: int | None, out_channels: int, **options: Any
-) -> OnGraphs:
-    """Build a model by its name, with what its class takes.
+    name: str, in_channels: int, hidden_channels: int | None, out_channels: int, **kwargs: Any
+) -> GraphModel:
+    """Build a model by its name.
 
     Args:
-        name: of the model, as ``mgnni models`` lists them.
-        in_channels: features of a node.
-        hidden_channels: width of the hidden layers or states; none: as many as features.
-        out_channels: classes, or labels.
-        options: keyword arguments of its class.
+        name (str): Name of the model, as listed by ``mgnni models``.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int or None): Size of each hidden sample. :obj:`None` uses
+            ``in_channels``.
+        out_channels (int): Number of classes or labels.
+        **kwargs (optional): Arguments of the class of the model.
     """
+    from mgnni.layers.graph_module import with_pyg_names
+
     cls = find_model(name).load()
-    known = list(inspect.signature(cls).parameters)[3:]  # after the widths
-    for option in options:
+    kwargs = with_pyg_names(kwargs)
+    known = list(inspect.signature(cls).parameters)[3:]  # without the numbers of channels
+    for option in kwargs:
         check_choice(f"option of {name}", option, known)
     hidden = in_channels if hidden_channels is None else hidden_channels
-    made: OnGraphs = cls(in_channels, hidden, out_channels, **options)
-    return made
+    return cls(in_channels, hidden, out_channels, **kwargs)
+
+
+@lru_cache
+def _options(entry: ModelEntry) -> type[Any]:
+    # Configurations and the options of the command line are derived from this dataclass.
+    cls = entry.load()
+    hints, texts = typing.get_type_hints(cls.__init__), argument_texts(cls)
+    texts["hidden_channels"] += " none uses the number of features."
+    fields: list[tuple[str, Any, Any]] = [
+        ("hidden_channels", int | None, field(default=entry.hidden_channels))
+    ]
+    for one in inspect.signature(cls).parameters.values():
+        if one.default is not one.empty and one.name not in NOT_OPTIONS:
+            fields.append((one.name, _plain_type(hints[one.name]), field(default=one.default)))
+    options = make_dataclass(f"{cls.__name__}Config", fields, frozen=True)
+    lines = [f"    {name}: {texts[name]}" for name, _, _ in fields]
+    options.__doc__ = "\n".join([f"Options of {cls.__name__}.", "", "Args:", *lines])
+    options.__module__ = cls.__module__
+    return options
+
+
+def argument_texts(cls: type) -> dict[str, str]:
+    """Return the texts of the ``Args:`` section of a class without markup and defaults.
+
+    Args:
+        cls (type): A class with a docstring in PyG's style, ``name (type): text``.
+    """
+    section = re.search(r"^Args:\n((?: .*\n|\n)*)", f"{inspect.getdoc(cls)}\n", re.MULTILINE)
+    entries = re.split(r"^ {4}(?=\S)", section.group(1) if section else "", flags=re.MULTILINE)
+    matches = (re.match(r"\**(\w+) \([^)]*\): (.*)", entry, re.DOTALL) for entry in entries)
+    return {match.group(1): _plain_text(match.group(2)) for match in matches if match}
+
+
+def _plain_text(text: str) -> str:
+    """Remove the default, which is shown elsewhere, and markup such as :obj:`"sym"`."""
+    text = " ".join(re.sub(r"\(default: .*?\)\s*$", "", text.strip(), flags=re.DOTALL).split())
+    text = re.sub(r":(?:obj|class|func|meth|attr):`~?(.*?)`", lambda role: _plain(role), text)
+    return text.replace("``", "")
+
+
+def _plain(role: re.Match[str]) -> str:
+    value = role.group(1).strip('"')
+    return value.lower() if value in ("None", "True", "False") else value
+
+
+def _plain_type(hint: Any) -> Any:
+    """Replace sequences by tuples, which are what a configuration holds."""
+    inner = typing.get_args(hint)
+    if typing.get_origin(hint) is Sequence:
+        return tuple[inner[0], ...]  # type: ignore[valid-type]
+    if type(None) in inner:
+        return _plain_type(next(one for one in inner if one is not type(None))) | None
+    return hint

@@ -1,4 +1,4 @@
-"""CGS: a graph network writes down a linear equation that contracts; its solution is decoded."""
+"""CGS: a graph network defines a contracting linear equation whose solution is decoded."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from torch import Tensor, nn
 from torch_geometric.nn import MLP
 from torch_geometric.utils import scatter
 
-from mgnni.errors import check_choice
+from mgnni.errors import check_choice, check_int, check_ints
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_gamma
-from mgnni.layers.attention_gn import AttentionGN
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.attention import AttentionGN
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.regularization import Dropout
 from mgnni.layers.steady_state import SteadyState
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width, check_widths
+from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
 
 GATHERS = ("sources", "targets")
-# None of them is steeper than one, so that the equation contracts with them as without.
+# All of them have a Lipschitz constant of one, so that the equation still contracts.
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "identity": nn.Identity(),
     "relu": torch.relu,
@@ -28,46 +28,69 @@ NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class CGS(GraphModel):
-    r"""CGS, the convergent graph solver of `Park et al., ICLR 2022`.
+class CGS(EncoderModel):
+    r"""CGS: convergent graph solver.
 
-    A graph network with attention writes a bias :math:`b_u \in \mathbb{R}^k` for every node and
-    numbers :math:`\ell_{uv} \in \mathbb{R}^k` for every edge from :math:`u` to :math:`v`. These
-    are :math:`k` equations, one a head, whose solution is decoded by a perceptron:
+    From Park, Choo and Park, "Convergent Graph Solvers", ICLR 2022.
 
-    .. math::  z_u = \phi\Big(\gamma \sum_{u \to v} a_{uv} \odot z_v + b_u\Big), \qquad
-               a_{uv} = \frac{\operatorname{clip}(\ell_{uv}, 0, 1)}{\deg^+(u)}.
+    A graph network with attention computes a bias :math:`\mathbf{b}_u \in \mathbb{R}^k` per node
+    and coefficients :math:`\boldsymbol{\ell}_{uv} \in \mathbb{R}^k` per edge. They define
+    :math:`k` equations, one per head, whose solution is decoded by an MLP:
 
-    The numbers :math:`a_{uv}` of a node and a head sum to one at most, so the map contracts by
-    :math:`\gamma` in the largest absolute entry, whatever the graph and the parameters. The
-    equation of the gradients contracts by as much in the sum of all absolute entries.
+    .. math::
+        \mathbf{z}_u = \phi\Big(\gamma \sum_{u \to v} \mathbf{a}_{uv} \odot \mathbf{z}_v +
+        \mathbf{b}_u\Big), \qquad
+        \mathbf{a}_{uv} = \frac{\operatorname{clip}(\boldsymbol{\ell}_{uv}, 0, 1)}{\deg^+(u)}.
 
-    An edge has one feature, its weight less one: zero in a graph without weights.
+    The coefficients of a node and a head sum to at most one, so the map contracts by
+    :math:`\gamma` in the maximum norm for any graph and any parameters. The adjoint equation
+    contracts by :math:`\gamma` in the sum norm.
+
+    The only feature of an edge is its weight minus one, which is zero in unweighted graphs.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of nodes and edges between the layers of the graph network; its
-            perceptrons are twice as wide.
-        out_channels: classes, or labels.
-        heads: equations, and so numbers of a node that are decoded.
-        gamma: contraction factor, at least 0 and below 1.
-        num_hidden_gn: layers of the graph network before the last one.
-        aggregation: how a node takes its messages after the attention, mean or sum.
-        activation: of all perceptrons: elu, leaky_relu, relu, silu or tanh.
-        nonlinearity: of the equation: identity, relu or tanh.
-        gather: whose states a node takes in the equation: of the targets of its edges, as the
-            authors' code does, or of the sources of the edges that come in.
-        decoder_widths: hidden widths of the perceptron that decodes.
-        dropout: probability, on the features and on what is decoded.
-        self_loops: add a self-loop to every node.
-        solver: of the equation, anderson or picard.
-        tol: relative residual to be reached in every graph, forward and backward.
-        max_iter: most steps of a solve; none: as many as are proven to be enough.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: states are summed over a graph before they
-            are decoded if a ``batch`` is given.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the hidden node and edge features of the graph network.
+        out_channels (int): Number of classes or labels.
+        heads (int, optional): Number of equations, and size of the states. (default: :obj:`32`)
+        gamma (float, optional): Contraction factor, at least 0 and below 1. (default: :obj:`0.5`)
+        num_hidden_gn (int, optional): Number of hidden layers of the graph network.
+            (default: :obj:`0`)
+        aggregation (str, optional): Aggregation of the messages after the attention,
+            :obj:`"mean"` or :obj:`"sum"`. (default: :obj:`"mean"`)
+        activation (str, optional): Activation function of all MLPs, :obj:`"elu"`,
+            :obj:`"leaky_relu"`, :obj:`"relu"`, :obj:`"silu"` or :obj:`"tanh"`.
+            (default: :obj:`"silu"`)
+        nonlinearity (str, optional): Nonlinearity of the equation, :obj:`"identity"`,
+            :obj:`"relu"` or :obj:`"tanh"`. (default: :obj:`"identity"`)
+        gather (str, optional): Whether a node aggregates the :obj:`"targets"` of its outgoing
+            edges, as in the authors' code, or the :obj:`"sources"` of its incoming edges.
+            (default: :obj:`"targets"`)
+        decoder_widths (tuple[int, ...], optional): Sizes of the hidden layers of the decoder.
+            (default: :obj:`(64, 32)`)
+        dropout (float, optional): Dropout probability of the features and of the input of the
+            decoder. (default: :obj:`0.0`)
+        self_loops (bool, optional): Whether to add self-loops to the input graph.
+            (default: :obj:`False`)
+        solver (str, optional): Solver of the equation, :obj:`"anderson"` or :obj:`"picard"`.
+            (default: :obj:`"anderson"`)
+        tol (float, optional): Relative residual to reach in every graph, in the forward and the
+            backward pass. (default: :obj:`1e-6`)
+        max_iter (int, optional): Maximum number of iterations. :obj:`None` uses as many as are
+            proven to suffice. (default: :obj:`None`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
-    own_readout = True  # what is decoded is a state, or a sum of states
+    own_readout = True  # the decoder applies to states or to sums of states
 
     def __init__(
         self,
@@ -90,21 +113,14 @@ class CGS(GraphModel):
         max_iter: int | None = None,
         level: str = "auto",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="none",
-            self_loops=self_loops,
-        )
+        graph = GraphOptions("none", self_loops)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         self.gamma = check_gamma(gamma)
         self.nonlinearity = check_choice("nonlinearity", nonlinearity, NONLINEARITIES)
         self.gather = check_choice("gather", gather, GATHERS)
         self.steady_state = SteadyState(solver, tol, max_iter)
-        hidden = [hidden_channels] * check_width("num_hidden_gn", num_hidden_gn, least=0)
-        nodes = [in_channels, *hidden, check_width("heads", heads)]
+        hidden = [hidden_channels] * check_int("num_hidden_gn", num_hidden_gn, least=0)
+        nodes = [in_channels, *hidden, check_int("heads", heads)]
         edges = [1, *hidden, heads]
         self.dropout = Dropout(dropout)
         self.encoder = nn.ModuleList(
@@ -117,8 +133,8 @@ class CGS(GraphModel):
             )
             for i in range(num_hidden_gn + 1)
         )
-        widths = [heads, *check_widths("decoder_widths", decoder_widths), out_channels]
-        self.row_channels = heads
+        widths = [heads, *check_ints("decoder_widths", decoder_widths), out_channels]
+        self.node_channels = heads
         self.readout = nn.Sequential(Dropout(dropout), MLP(widths, act=activation, norm=None))
 
     @property
@@ -127,29 +143,56 @@ class CGS(GraphModel):
         return self.steady_state.log
 
     def ends(self, propagation: Propagation) -> tuple[Tensor, Tensor]:
-        """Return for every edge the node that takes, in the equation, and the one that gives."""
+        r"""Return the receiving and the sending node of each edge in the equation.
+
+        Args:
+            propagation (Propagation): The operator of the graph.
+
+        Shapes:
+            - **output:** two tensors :math:`(|\mathcal{E}|)`
+        """
         source, target = propagation.pattern.col.long(), propagation.pattern.row
         return (source, target) if self.gather == "targets" else (target, source)
 
     def equation(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, Tensor]:
-        """Return the matrix, one row of heads an edge, and the bias, one a node."""
+        r"""Return the coefficients and the bias of the equation.
+
+        Args:
+            x (torch.Tensor): Node features.
+            propagation (Propagation): The operator of the graph.
+
+        Shapes:
+            - **input:** node features :math:`(|\mathcal{V}|, F_{in})`
+            - **output:** coefficients :math:`(|\mathcal{E}|, k)`, bias :math:`(|\mathcal{V}|, k)`
+        """
         source, target = propagation.pattern.col.long(), propagation.pattern.row
         edge = (propagation.values - 1).to(x.dtype).unsqueeze(1)
         x = self.dropout(x)
         for layer in self.encoder:
             x, edge = layer(x, edge, source, target)
-        taker, _ = self.ends(propagation)
-        degree = scatter(torch.ones_like(edge[:, :1]), taker, 0, propagation.num_nodes)
-        return edge.clamp(0, 1) / degree[taker], x
+        receiver, _ = self.ends(propagation)
+        degree = scatter(torch.ones_like(edge[:, :1]), receiver, 0, propagation.num_nodes)
+        return edge.clamp(0, 1) / degree[receiver], x
 
     def step(self, z: Tensor, a: Tensor, b: Tensor, ends: tuple[Tensor, Tensor]) -> Tensor:
-        """Apply the map of the equation once."""
-        taker, giver = ends
-        gathered = scatter(a * z[giver], taker, 0, z.size(0))
+        r"""Apply the map of the equation once.
+
+        Args:
+            z (torch.Tensor): States.
+            a (torch.Tensor): Coefficients.
+            b (torch.Tensor): Bias.
+            ends (tuple[torch.Tensor, torch.Tensor]): As returned by :meth:`ends`.
+
+        Shapes:
+            - **input:** states :math:`(|\mathcal{V}|, k)`
+            - **output:** states :math:`(|\mathcal{V}|, k)`
+        """
+        receiver, sender = ends
+        gathered = scatter(a * z[sender], receiver, 0, z.size(0))
         return NONLINEARITIES[self.nonlinearity](self.gamma * gathered + b)
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the states, shape ``(num_nodes, heads)``."""
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the states."""
         a, b = (part.to(propagation.dtype) for part in self.equation(x, propagation))
         ends = self.ends(propagation)
         z: Tensor = self.steady_state(

@@ -1,4 +1,4 @@
-"""DGCNN: graph convolutions whose last channel sorts the nodes into a sequence."""
+"""DGCNN: graph convolutions and sort pooling."""
 
 from __future__ import annotations
 
@@ -7,39 +7,56 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, check_int, check_ints
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import GCNConv
-from mgnni.layers.sort_pooling import SequenceReadout, SortPooling
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width, check_widths
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.readout import SequenceReadout, SortPooling
+from mgnni.models.base import EncoderModel
 
 
-class DGCNN(GraphModel):
-    r"""DGCNN of `Zhang et al., AAAI 2018`, for whole graphs.
+class DGCNN(EncoderModel):
+    r"""DGCNN: deep graph convolutional network with sort pooling, for graph classification.
 
-    .. math::  Z_0 = X, \qquad Z_{t+1} = \tanh(\tilde D^{-1} (A + I) Z_t W_t), \qquad
-               Z = [Z_1, \ldots, Z_T],
+    From Zhang, Cui, Neumann and Chen, "An End-to-End Deep Learning Architecture for Graph
+    Classification", AAAI 2018.
 
-    the last of which has a single channel. By it the nodes of a graph are sorted, the first
-    :math:`k` are kept, and one-dimensional convolutions and a dense layer read them in that order.
+    .. math::
+        \mathbf{Z}_0 = \mathbf{X}, \qquad
+        \mathbf{Z}_{t+1} = \tanh(\tilde{\mathbf{D}}^{-1} (\mathbf{A} + \mathbf{I}) \mathbf{Z}_t
+        \mathbf{W}_t), \qquad \mathbf{Z} = [\mathbf{Z}_1, \ldots, \mathbf{Z}_T],
+
+    where :math:`\mathbf{Z}_T` has a single channel. The nodes of each graph are sorted by it, the
+    first :math:`k` are kept, and 1-D convolutions followed by an MLP are applied to this sequence.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the graph convolutions but the last.
-        out_channels: classes.
-        num_layers: graph convolutions, with the last of one channel.
-        k: nodes of a graph that are kept; the authors take a number that 60 percent of the graphs
-            do not exceed.
-        conv_channels: width of each of the two one-dimensional convolutions.
-        kernel_size: neighbours in order that the second of them sees.
-        dense_channels: width of the dense layer.
-        dropout: probability, after the dense layer.
-        level: ``"graph"``, or ``"auto"``, which is the same.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the output of all graph convolutions but the last.
+        out_channels (int): Number of classes or labels.
+        num_layers (int, optional): Number of graph convolutions, including the last one with a
+            single channel. (default: :obj:`4`)
+        k (int, optional): Number of nodes to keep per graph. The authors choose it such that 60
+            percent of the graphs have at most as many nodes. (default: :obj:`30`)
+        conv_channels (tuple[int, ...], optional): Number of output channels of the two 1-D
+            convolutions. (default: :obj:`(16, 32)`)
+        kernel_size (int, optional): Kernel size of the second 1-D convolution.
+            (default: :obj:`5`)
+        dense_channels (int, optional): Size of the hidden layer of the MLP. (default: :obj:`128`)
+        dropout (float, optional): Dropout probability in the MLP. (default: :obj:`0.5`)
+        level (str, optional): Output level, :obj:`"graph"` or :obj:`"auto"`, which are the same.
+            (default: :obj:`"auto"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{G}|, F_{out})`
     """
 
     own_readout = True
-    shares_graph = False  # PyG's sort pooling indexes by a mask, over which vmap cannot map
+    supports_vmap = False  # PyG's sort pooling uses boolean masks
 
     def __init__(
         self,
@@ -57,46 +74,36 @@ class DGCNN(GraphModel):
     ) -> None:
         if level == "node":
             raise ArgumentError(
-                "'level' must be 'graph' or 'auto' (got 'node'), as DGCNN sorts the nodes of a "
-                "graph into one row; use a model with a row for each node, such as GCN"
+                "'level' must be 'graph' or 'auto' (got 'node'), because DGCNN pools the nodes of "
+                "each graph; use a model with logits per node, for example GCN"
             )
-        # With flow="target_to_source" a node takes the mean over itself and the nodes it points
-        # to, which is D^-1 (A + I); the other way each *source* would share itself out.
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="row",
-            self_loops=True,
-            flow="target_to_source",
-        )
+        # With flow="target_to_source" a node averages over itself and its out-neighbours, which is
+        # D^-1 (A + I).
+        graph = GraphOptions("row", self_loops=True, flow="target_to_source")
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         self.level = "graph"
-        check_width("num_layers", num_layers)
-        check_width("kernel_size", kernel_size)
-        check_width("dense_channels", dense_channels)
-        if check_width("k", k) < 2 * kernel_size:
+        check_int("num_layers", num_layers)
+        check_int("kernel_size", kernel_size)
+        check_int("dense_channels", dense_channels)
+        if check_int("k", k) < 2 * kernel_size:
             raise ArgumentError(
-                f"'k' must be at least twice kernel_size, {2 * kernel_size} (got {k}), so that the "
-                "second convolution has something to see; raise k or lower kernel_size"
+                f"'k' must be at least twice kernel_size, {2 * kernel_size} (got {k}), because "
+                "nodes are max-pooled in pairs before the second convolution; raise k or lower "
+                "kernel_size"
             )
-        if len(check_widths("conv_channels", conv_channels)) != 2:
+        if len(check_ints("conv_channels", conv_channels)) != 2:
             raise ArgumentError(
                 f"'conv_channels' must hold two widths (got {tuple(conv_channels)}), one for each "
                 "convolution; write (16, 32)"
             )
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), 1]
         self.convs = nn.ModuleList(
-            [
-                GCNConv(before, after, bias=False, normalize=False)
-                for before, after in pairwise(widths)
-            ]
+            GCNConv(before, after, bias=False) for before, after in pairwise(widths)
         )
-        self.row_channels = sum(widths[1:])
+        self.node_channels = sum(widths[1:])
         self.sort = SortPooling(k)
         self.readout = SequenceReadout(
-            self.row_channels,
+            self.node_channels,
             out_channels,
             length=k,
             conv_channels=(conv_channels[0], conv_channels[1]),
@@ -105,15 +112,15 @@ class DGCNN(GraphModel):
             dropout=dropout,
         )
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the states of all convolutions side by side."""
-        states = []
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the concatenated outputs of all convolutions."""
+        outputs = []
         for conv in self.convs:
             x = conv(x, propagation).tanh()
-            states.append(x)
-        return torch.cat(states, dim=1)
+            outputs.append(x)
+        return torch.cat(outputs, dim=1)
 
-    def pool(self, rows: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-        """Return the rows that are kept of each graph, in order."""
-        kept: Tensor = self.sort(rows, batch, num_graphs)
-        return kept
+    def pool(self, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+        """Return the sorted nodes that are kept of each graph."""
+        out: Tensor = self.sort(x, batch, num_graphs)
+        return out

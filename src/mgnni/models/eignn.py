@@ -1,4 +1,4 @@
-"""EIGNN: one equilibrium over the features themselves, and a linear map."""
+"""EIGNN: a linear equilibrium of the features, and a head."""
 
 from __future__ import annotations
 
@@ -7,70 +7,93 @@ import dataclasses
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.errors import ArgumentError, check_choice, check_int
 from mgnni.graph.eigenbasis import leading_eigenbasis, published_eigenbasis
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
+from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.heads import HEADS, LinearHead, ResidualHead
-from mgnni.layers.inputs import MLP
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
+from mgnni.layers.mlp import MLP
+from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
 
 VARIANTS = ("iterative", "closed", "truncated", "published")
 
 
-class EIGNN(GraphModel):
-    r"""EIGNN of `Liu et al., NeurIPS 2021`: infinite depth by one linear equilibrium.
+class EIGNN(EncoderModel):
+    r"""EIGNN: efficient infinite-depth graph neural network.
 
-    .. math::  Z = \gamma\, P Z\, g(F) + X, \qquad
-               g(F) = F^{\top} F / (\|F^{\top} F\|_F + \epsilon), \qquad \text{logits} = Z B.
+    From the `"EIGNN: Efficient Infinite-Depth Graph Neural Networks"
+    <https://arxiv.org/abs/2202.10720>`_ paper.
 
-    It is :class:`~mgnni.MGNNI` at the single scale 1 with the features as bias: nothing that learns
-    stands before the equilibrium, and the states are as wide as the features.
+    .. math::
+        \mathbf{Z} = \gamma\, \mathbf{P} \mathbf{Z}\, g(\mathbf{F}) + \mathbf{X}, \qquad
+        g(\mathbf{F}) = \mathbf{F}^{\top} \mathbf{F} / (\|\mathbf{F}^{\top} \mathbf{F}\|_F +
+        \epsilon), \qquad \mathbf{Y} = \mathbf{Z} \mathbf{B}
+
+    It is :class:`~mgnni.MGNNI` with the single scale 1 and the features as bias. The states have
+    as many channels as the features.
 
     The variants differ in how the equation is solved:
 
     ``iterative``
-        By what is proven of the graph and by size, to the tolerance, with a certificate.
+        To the tolerance, with a certificate, by a solver that suits the graph.
     ``closed``
-        By the closed form from all eigenpairs of an undirected graph. A directed graph may have no
-        basis of eigenvectors; there, it is solved as by ``iterative``.
+        By the closed form from all eigenpairs of an undirected graph. Directed graphs, which may
+        have no eigenbasis, are solved as with ``iterative``.
     ``truncated``
-        With :math:`P_k`, made of the ``num_eigenpairs`` largest eigenvalues of every graph, in
-        place of :math:`P`; for undirected graphs. The certificate is of that equation: how far
-        its solution is from that of :math:`P` is not certified.
+        With :math:`\mathbf{P}_k` in place of :math:`\mathbf{P}`, which has the
+        ``num_eigenpairs`` eigenvalues of largest magnitude of each graph; for undirected graphs.
+        The certificate is that of the truncated equation and does not cover the truncation.
     ``published``
-        As the released code does. On undirected graphs this is ``closed``. On directed ones it is
-        wrong: imaginary parts of eigenvectors :math:`Q` are dropped and :math:`Q^{\top}` is taken
-        for :math:`Q^{-1}`, so that :math:`Z` solves no equation over the graph, and its gradient
-        takes :math:`P^{\top}` for :math:`P`; what is recorded of the solve is then of its
-        coordinates. It is there to compare with published numbers.
+        As in the authors' code, to compare with published results. On undirected graphs it is
+        ``closed``. On directed graphs it is wrong: the imaginary parts of the eigenvectors
+        :math:`\mathbf{Q}` are dropped, :math:`\mathbf{Q}^{\top}` is used as
+        :math:`\mathbf{Q}^{-1}`, and the gradient uses :math:`\mathbf{P}^{\top}` as
+        :math:`\mathbf{P}`. The certificate is then that of the coordinates.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the equilibrium, which must be ``in_channels``.
-        out_channels: classes, or labels.
-        gamma: contraction factor, at least 0 and below 1.
-        variant: how the equation is solved; iterative and closed give the same to the tolerance.
-        num_eigenpairs: eigenpairs of a graph that the truncated variant keeps.
-        unit_rows: scale the states of every node to length one, as on chains.
-        head: linear; residual, a deep one for PPI; graph, a perceptron before the sum over a graph.
-        head_channels: width of the residual and the graph head; none, as wide as the equilibrium.
-        head_layers: hidden layers of the residual and the graph head.
-        dropout: probability, in the head.
-        level: ``"node"``, ``"graph"``, or ``"auto"``, by graph if a ``batch`` is given.
-        normalization: how the graph is normalised; auto, sym if it is undirected, else dir.
-        self_loops: add a self-loop to every node.
-        flow: which way messages go along an edge.
-        tol: relative residual to be reached in every graph, forward and backward.
-        memory: keep propagated states for the backward pass, or compute them again.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the states, which must be equal to ``in_channels``.
+        out_channels (int): Number of classes or labels.
+        gamma (float, optional): Contraction factor, at least 0 and below 1. (default: :obj:`0.8`)
+        variant (str, optional): How the equation is solved, :obj:`"iterative"`, :obj:`"closed"`,
+            :obj:`"truncated"` or :obj:`"published"`. The first two agree up to the tolerance.
+            (default: :obj:`"iterative"`)
+        num_eigenpairs (int, optional): Number of eigenpairs per graph of the truncated variant.
+            (default: :obj:`100`)
+        unit_rows (bool, optional): Whether to normalise the states of each node to unit length.
+            (default: :obj:`False`)
+        head (str, optional): :obj:`"linear"`, :obj:`"residual"`, which is the deep head for PPI,
+            or :obj:`"graph"`, an MLP before sum pooling. (default: :obj:`"linear"`)
+        head_channels (int, optional): Size of the hidden layers of the residual and the graph
+            head. :obj:`None` uses hidden_channels. (default: :obj:`None`)
+        head_layers (int, optional): Number of hidden layers of the residual and the graph head.
+            (default: :obj:`3`)
+        dropout (float, optional): Dropout probability in the head. (default: :obj:`0.0`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        normalization (str, optional): Normalization of the adjacency matrix. :obj:`"auto"` selects
+            :obj:`"sym"` for undirected and :obj:`"dir"` for directed graphs.
+            (default: :obj:`"auto"`)
+        self_loops (bool, optional): Whether to add self-loops to the input graph.
+            (default: :obj:`True`)
+        flow (str, optional): Direction of message passing, :obj:`"source_to_target"` or
+            :obj:`"target_to_source"`. (default: :obj:`"source_to_target"`)
+        tol (float, optional): Relative residual to reach in every graph, in the forward and the
+            backward pass. (default: :obj:`1e-6`)
+        memory (str, optional): :obj:`"fast"` keeps propagated states for the backward pass,
+            :obj:`"low"` computes them again. (default: :obj:`"fast"`)
 
     Shapes:
-        - **input:** ``x``, ``(num_nodes, in_channels)``; ``edge_index``, ``(2, num_edges)``
-        - **output:** logits, ``(num_nodes or num_graphs, out_channels)``
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -95,44 +118,38 @@ class EIGNN(GraphModel):
         memory: str = "fast",
     ) -> None:
         check_choice("head", head, HEADS)
-        check_width("head_layers", head_layers, least=0)
+        check_int("head_layers", head_layers, least=0)
         width = hidden_channels
         if head_channels is not None:
-            width = check_width("head_channels", head_channels)
-        if head == "graph" and level == "node":
-            raise ArgumentError(
-                "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), whose rows are "
-                "summed over graphs; use head='linear' for one row a node"
-            )
-        super().__init__(
-            in_channels,
-            width,
-            out_channels,
-            dropout=dropout,
-            level="graph" if head == "graph" else level,
-            normalization=normalization,
-            self_loops=self_loops,
-            flow=flow,
-        )
+            width = check_int("head_channels", head_channels)
+        if head == "graph":
+            if level == "node":
+                raise ArgumentError(
+                    "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which pools "
+                    "the nodes of each graph; use head='linear' for logits per node"
+                )
+            level = "graph"
+        graph = GraphOptions(normalization, self_loops, flow)
+        super().__init__(in_channels, width, out_channels, dropout, level, graph)
         if hidden_channels != in_channels:
             raise ArgumentError(
                 f"'hidden_channels' must equal in_channels (got {hidden_channels} and "
-                f"{in_channels}), for the features are the bias of the equation; set it so, or use "
-                "MGNNI, which has an input map"
+                f"{in_channels}), because the features are the bias of the equation; set it so, or "
+                "use MGNNI, which has an input map"
             )
         self.hidden_channels = hidden_channels
         self.variant = check_choice("variant", variant, VARIANTS)
-        self.num_eigenpairs = check_width("num_eigenpairs", num_eigenpairs)
+        self.num_eigenpairs = check_int("num_eigenpairs", num_eigenpairs)
         self.unit_rows = unit_rows
         self.equilibrium = MultiscaleEquilibrium(
             hidden_channels, (1,), gamma, tol=tol, memory=memory
         )
         self.head: nn.Module
         if head == "linear":
-            self.head = LinearHead(hidden_channels, self.row_channels, dropout, batch_norm=False)
+            self.head = LinearHead(hidden_channels, self.node_channels, dropout, batch_norm=False)
         elif head == "residual":
             self.head = ResidualHead(
-                in_channels, hidden_channels, width, self.row_channels, head_layers, dropout
+                in_channels, hidden_channels, width, self.node_channels, head_layers, dropout
             )
         else:
             widths = (hidden_channels, *[width] * head_layers)
@@ -140,23 +157,28 @@ class EIGNN(GraphModel):
 
     @property
     def solve_log(self) -> SolveLog:
-        """How the equation of the last pass was solved, forward and, once run, backward."""
+        """How the equation of the last pass was solved."""
         return self.equilibrium.log
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return ``(num_nodes, row_channels)``."""
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the output of the head."""
         z = self.states(x, propagation)
         if self.unit_rows:
             z = nn.functional.normalize(z, dim=-1)
-        rows: Tensor
-        if isinstance(self.head, MLP):
-            rows = self.head(z)
-        else:
-            rows = self.head(z, x, None, 1)
-        return rows
+        out: Tensor = self.head(z) if isinstance(self.head, MLP) else self.head(z, x, None, 1)
+        return out
 
     def states(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the equilibrium :math:`Z`, shape ``(num_nodes, hidden_channels)``."""
+        r"""Return the solution of the equation.
+
+        Args:
+            x (torch.Tensor): Node features.
+            propagation (Propagation): The operator of the graph.
+
+        Shapes:
+            - **input:** node features :math:`(|\mathcal{V}|, F_{in})`
+            - **output:** states :math:`(|\mathcal{V}|, F_{in})`
+        """
         with torch.autocast(x.device.type, enabled=False):  # a certificate needs full precision
             bias = x.to(propagation.dtype)
             if self.variant == "truncated":
@@ -175,19 +197,19 @@ class EIGNN(GraphModel):
     def _published(self, bias: Tensor, propagation: Propagation) -> Tensor:
         r"""Return :math:`T(X) = Q Y` with :math:`Y = \gamma \Lambda Y W + Q^{\top} X`.
 
-        For a cotangent :math:`G` the released gradient of :math:`W` is
-        :math:`\gamma\, U^{\top} P^{\top} Z` with :math:`U = T(G)`. It is not that of :math:`T(X)`,
-        but that of :math:`T(X + \gamma P^{\top} Z W)` where :math:`Z` and :math:`T` itself are held
-        fixed; so that is what is added here, less its value.
+        For a cotangent :math:`G` the gradient of :math:`W` in the authors' code is
+        :math:`\gamma\, U^{\top} P^{\top} Z` with :math:`U = T(G)`. This is the gradient of
+        :math:`T(X + \gamma P^{\top} Z W)` for fixed :math:`Z` and :math:`T`, so the added term is
+        included with its value subtracted.
         """
         basis, layer = published_eigenbasis(propagation), self.equilibrium
         weight = contraction(layer.factor.to(bias.dtype))
-        held = weight.detach()
+        fixed = weight.detach()
 
         def transform(x: Tensor) -> Tensor:
             y, layer.log = equilibria(
                 basis.operator,
-                held,
+                fixed,
                 basis.coordinates(x),
                 (1,),
                 layer.gamma,

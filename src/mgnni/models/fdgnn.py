@@ -1,54 +1,75 @@
-"""FDGNN: untrained recursive layers, and a readout that is all that learns."""
+"""FDGNN: untrained implicit layers with a trained readout."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from mgnni.errors import check_int
 from mgnni.graph.memo import Memo
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.random_readout import RandomReadout
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.readout import RandomReadout
 from mgnni.layers.reservoir import Reservoir
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
+from mgnni.models.base import EncoderModel
 from mgnni.solve.result import Records, SolveLog
 
-_states: Memo[tuple[Tensor, SolveLog]] = Memo()
+_states: Memo[tuple[Tensor, SolveLog, list[Tensor]]] = Memo()
 
 
-class FDGNN(GraphModel):
-    r"""FDGNN of `Gallicchio and Micheli, AAAI 2020`.
+class FDGNN(EncoderModel):
+    r"""FDGNN: fast and deep graph neural network.
 
-    .. math::  z^{(i)}_v = \tanh\Big(W^{(i)}_{in} z^{(i-1)}_v
-               + \frac{1}{k} \sum_{u \to v} W^{(i)} z^{(i)}_u\Big), \qquad z^{(0)} = x, \qquad
-               \text{logits} = V \tanh\Big(\Phi \sum_v z^{(L)}_v\Big) + b.
+    From the `"Fast and Deep Graph Neural Networks" <https://arxiv.org/abs/1911.08941>`_ paper.
 
-    All but :math:`V` and :math:`b` are drawn once, at construction, and part of ``state_dict``
-    without being parameters: no gradient reaches features or edge weights. States are solved for
-    to a certified error, once for the same operator and features, and kept while these live. For
-    nodes, the sum over them is left out.
+    .. math::
+        \mathbf{z}^{(i)}_v = \tanh\Big(\mathbf{W}^{(i)}_{in} \mathbf{z}^{(i-1)}_v
+        + \frac{1}{k} \sum_{u \to v} \mathbf{W}^{(i)} \mathbf{z}^{(i)}_u\Big), \qquad
+        \mathbf{z}^{(0)} = \mathbf{x}, \qquad
+        \mathbf{y} = \mathbf{V} \tanh\Big(\mathbf{\Phi} \sum_v \mathbf{z}^{(L)}_v\Big) + \mathbf{b}
+
+    Only :math:`\mathbf{V}` and :math:`\mathbf{b}` are trained. All other weights are buffers, and
+    no gradients flow to features or edge weights. The states are solved for once per graph,
+    features and weights, and cached as long as the operator and the features live. If nodes are
+    classified, there is no sum over nodes.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: neurons of a layer.
-        out_channels: classes, or labels.
-        num_layers: recursive layers, each fed by the states of the one before.
-        rho: contraction factor of every layer, at least 0 and below 1.
-        omega: scale of the input of every layer.
-        connections: weights that a neuron has from others, of its layer or of the one before;
-            none: from all.
-        max_degree: largest degree of all graphs there will be; none: that of each graph by itself.
-        readout_channels: random features of the summed states; none: the sum itself.
-        dropout: probability, of the random features.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        solver: ``"anderson"``, or ``"picard"`` as the authors.
-        tol: relative residual to be reached in every graph.
-        max_iter: most steps of a solve; none: as many as are proven to be enough.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the states of each layer.
+        out_channels (int): Number of classes or labels.
+        num_layers (int, optional): Number of implicit layers. (default: :obj:`3`)
+        rho (float, optional): Contraction factor of every layer, at least 0 and below 1.
+            (default: :obj:`0.9`)
+        omega (float, optional): Scaling of the input of every layer. (default: :obj:`1.0`)
+        connections (int, optional): Number of non-zero weights per neuron, from its own layer and
+            from the layer before. :obj:`None` is all of them. (default: :obj:`1`)
+        max_degree (int, optional): Largest degree of all graphs. :obj:`None` uses that of each
+            graph. (default: :obj:`None`)
+        readout_channels (int, optional): Number of random features of the summed states.
+            :obj:`None` uses the sum itself. (default: :obj:`500`)
+        dropout (float, optional): Dropout probability of the random features.
+            (default: :obj:`0.0`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        solver (str, optional): Solver of the equations, :obj:`"anderson"`, or :obj:`"picard"` as
+            in the paper. (default: :obj:`"anderson"`)
+        tol (float, optional): Relative residual to reach in every graph. (default: :obj:`1e-6`)
+        max_iter (int, optional): Maximum number of iterations. :obj:`None` uses as many as are
+            proven to suffice. (default: :obj:`None`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     own_readout = True
-    shares_graph = False  # runs have reservoirs of their own, whose solves stop at other times
+    supports_vmap = False  # the solves of different runs take different numbers of iterations
 
     def __init__(
         self,
@@ -68,23 +89,16 @@ class FDGNN(GraphModel):
         tol: float = 1e-6,
         max_iter: int | None = None,
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="none",
-            self_loops=False,
-        )
-        check_width("num_layers", num_layers)
+        graph = GraphOptions("none", self_loops=False)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        check_int("num_layers", num_layers)
         for name, number in (
             ("connections", connections),
             ("max_degree", max_degree),
             ("readout_channels", readout_channels),
         ):
             if number is not None:
-                check_width(name, number)
+                check_int(name, number)
         options: dict[str, Any] = {
             "rho": rho,
             "omega": omega,
@@ -100,29 +114,32 @@ class FDGNN(GraphModel):
             Reservoir(h, h, input_connections=connections, **options) for _ in range(num_layers - 1)
         ]
         self.layers = nn.ModuleList([first, *later])
-        self.row_channels = hidden_channels
+        self.node_channels = hidden_channels
         self.readout = RandomReadout(hidden_channels, readout_channels, out_channels, dropout)
         self._options = tuple(options.values())
         self._log = SolveLog()
 
     @property
     def solve_log(self) -> SolveLog:
-        """How the states in use were solved for, one record a layer, be it in an earlier pass."""
+        """How the current states were solved for, with one entry per layer."""
         return self._log
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the states of the last layer, solved for at the first call."""
-        states, self._log = _states.get(
-            propagation,
-            lambda: self._solved(x, propagation),
-            tensors=(x, *self.layers.buffers()),
-            options=self._options,
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the states of the last layer."""
+        weights = list(self.layers.buffers())
+        states, self._log, used = _states.get(
+            propagation, lambda: self._solve(x, propagation), (x, *weights), self._options
         )
+        # Changes through .data have no version; the cache compares values on the CPU only.
+        if x.device.type != "cpu" and not torch.cuda.is_current_stream_capturing():
+            if not all(map(torch.equal, used, weights)):
+                states, self._log, _ = self._solve(x, propagation)
         return states.to(x.dtype)
 
-    def _solved(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, SolveLog]:
+    def _solve(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, SolveLog, list[Tensor]]:
+        weights = [weight.clone() for weight in self.layers.buffers()]
         records: tuple[Records, ...] = ()
         for layer in self.layers:
             x = layer(x, propagation)
             records += layer.solve.log.forward_records  # type: ignore[union-attr, operator]
-        return x, SolveLog(records)
+        return x, SolveLog(records), weights

@@ -4,37 +4,55 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from mgnni.errors import check_dropout, check_int
 from mgnni.graph.neighborhoods import closed_pattern
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.attention_conv import AttentionConv
-from mgnni.layers.dropout import Dropout
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_dropout, check_width
+from mgnni.layers.attention import AttentionConv
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.regularization import Dropout
+from mgnni.models.base import EncoderModel
 
 
-class GAT(GraphModel):
-    r"""GAT of `Velickovic et al., ICLR 2018`.
+class GAT(EncoderModel):
+    r"""GAT: graph attention network.
 
-    .. math::  h_v' = \mathrm{ELU}\Big(\Big\Vert_k \sum_{u \in N(v) \cup \{v\}}
-               \alpha^k_{vu} W_k h_u\Big), \qquad
-               \alpha^k_{vu} = \operatorname{softmax}_u \mathrm{LeakyReLU}\big(
-               a_k^{\top} W_k h_u + b_k^{\top} W_k h_v\big).
+    From the `"Graph Attention Networks" <https://arxiv.org/abs/1710.10903>`_ paper.
 
-    The heads :math:`k` of the last layer are averaged, without an ELU where nodes are classified.
-    Edges count, whatever their weights: attention takes the place of these.
+    .. math::
+        \mathbf{h}_v^{\prime} = \mathrm{ELU}\Big(\Big\Vert_k \sum_{u \in \mathcal{N}(v) \cup \{v\}}
+        \alpha^k_{vu} \mathbf{W}_k \mathbf{h}_u\Big), \qquad
+        \alpha^k_{vu} = \operatorname{softmax}_u \mathrm{LeakyReLU}\big(\mathbf{a}_k^{\top}
+        \mathbf{W}_k \mathbf{h}_u + \mathbf{b}_k^{\top} \mathbf{W}_k \mathbf{h}_v\big)
+
+    The heads :math:`k` of the last layer are averaged, without an ELU if nodes are classified.
+    Edge weights are ignored.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of a head.
-        out_channels: classes, or labels.
-        num_layers: attention layers.
-        heads: of every layer but the last, put side by side.
-        out_heads: of the last layer, averaged.
-        residual: add a linear map of its input to every layer but the first and the last.
-        attention_dropout: probability, of attention coefficients; none: as ``dropout``.
-        dropout: probability, before every layer.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        flow: which way messages go along an edge.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of each hidden sample per head.
+        out_channels (int): Number of classes or labels.
+        num_layers (int, optional): Number of attention layers. (default: :obj:`2`)
+        heads (int, optional): Number of heads of all layers but the last, which are concatenated.
+            (default: :obj:`8`)
+        out_heads (int, optional): Number of heads of the last layer, which are averaged.
+            (default: :obj:`1`)
+        residual (bool, optional): Whether to add a linear map of the input to the output of every
+            layer except for the first and the last. (default: :obj:`False`)
+        attention_dropout (float, optional): Dropout probability of the attention coefficients.
+            :obj:`None` uses the same as dropout. (default: :obj:`None`)
+        dropout (float, optional): Dropout probability before every layer. (default: :obj:`0.6`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        flow (str, optional): Direction of message passing, :obj:`"source_to_target"` or
+            :obj:`"target_to_source"`. (default: :obj:`"source_to_target"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -52,25 +70,19 @@ class GAT(GraphModel):
         level: str = "auto",
         flow: str = "source_to_target",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="none",  # takes any weights, as nothing is done with them
-            self_loops=False,  # every node has one anyway
-            flow=flow,
-        )
-        hidden = check_width("num_layers", num_layers) - 1
-        wide = check_width("heads", heads) * hidden_channels
-        share = check_dropout(dropout if attention_dropout is None else attention_dropout)
+        # Edge weights are not used, so any weights are valid.
+        graph = GraphOptions("none", self_loops=False, flow=flow)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        hidden = check_int("num_layers", num_layers) - 1
+        wide = check_int("heads", heads) * hidden_channels
+        rate = dropout if attention_dropout is None else attention_dropout
+        check_dropout("attention_dropout", rate)
         self.convs = nn.ModuleList(
             AttentionConv(
                 wide if index else in_channels,
                 hidden_channels,
                 heads,
-                attention_dropout=share,
+                attention_dropout=rate,
                 residual=residual and index > 0,
             )
             for index in range(hidden)
@@ -78,16 +90,16 @@ class GAT(GraphModel):
         self.convs.append(
             AttentionConv(
                 wide if hidden else in_channels,
-                self.row_channels,
-                check_width("out_heads", out_heads),
-                attention_dropout=share,
+                self.node_channels,
+                check_int("out_heads", out_heads),
+                attention_dropout=rate,
                 concat=False,
             )
         )
         self.dropout = nn.ModuleList(Dropout(dropout) for _ in self.convs)
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return what the last layer makes."""
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the output of the last layer."""
         pattern = closed_pattern(propagation)
         for index, (dropout, conv) in enumerate(zip(self.dropout, self.convs, strict=True)):
             x = conv(dropout(x), pattern)

@@ -1,62 +1,54 @@
-"""Geom-GCN: neighbours in the graph and in a latent plane, told apart by where they lie."""
+"""Geom-GCN: neighbours in the graph and in a latent space, by their relative position."""
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from mgnni.graph.geometry import RELATIONS, structural
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.convs import propagated
+from mgnni.layers.convs import GeometricConv
+from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.stack import Stack
-from mgnni.models.base import GraphModel
+from mgnni.models.base import EncoderModel
 
 
-class GeometricConv(nn.Module):
-    """A linear map for each relation, over the operator of virtual nodes.
+class GeomGCN(EncoderModel):
+    r"""Geom-GCN: geometric graph convolutional network with Isomap (Geom-GCN-I).
 
-    Args:
-        in_channels: features of a node.
-        out_channels: width of the output, over all relations.
-    """
+    From the `"Geom-GCN: Geometric Graph Convolutional Networks"
+    <https://arxiv.org/abs/2002.05287>`_ paper.
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(in_channels, out_channels, bias=False)
-        self.reset_parameters()
+    .. math::
+        \mathbf{h}_v^{\prime} = \mathrm{ReLU}\Big(\Big\Vert_r \sum_{u \in \mathcal{N}_r(v)}
+        \frac{1}{\sqrt{d_v d_u}} \mathbf{W}_r \mathbf{h}_u\Big), \qquad
+        d_v = \sum_r |\mathcal{N}_r(v)|
 
-    def reset_parameters(self) -> None:
-        """Draw the map of every relation by itself."""
-        for weight in self.linear.weight.chunk(RELATIONS):
-            nn.init.xavier_uniform_(weight)
-
-    def forward(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return all relations of a node side by side."""
-        h = self.linear(x)
-        virtual = h.reshape(-1, h.size(1) // RELATIONS)
-        return propagated(propagation, virtual).reshape(h.shape)
-
-
-class GeomGCN(GraphModel):
-    r"""Geom-GCN of `Pei et al., ICLR 2020`, with Isomap (Geom-GCN-I).
-
-    .. math::  h_v' = \mathrm{ReLU}\Big(\Big\Vert_r \sum_{u \in N_r(v)}
-               \frac{1}{\sqrt{d_v d_u}} W_r h_u\Big).
-
-    The nodes are laid out in a plane by their distances in the graph. Of the nine relations
-    :math:`r`, four are neighbours in the graph and four are nodes nearby in the plane, as many on
-    average, by the quadrant in which :math:`u` lies as seen from :math:`v`; one is the node itself.
-    :math:`d_v = \sum_r |N_r(v)|`. In the last layer relations are averaged, without a ReLU. The
-    layout is found once for a graph, needs all its distances, and takes no labels. Edges count,
-    whatever their weights.
+    The nodes are embedded in a plane by their distances in the graph. There are nine relations
+    :math:`r`: neighbours in the graph and nearby nodes in the plane, for each of the four
+    quadrants in which :math:`u` lies relative to :math:`v`, and the node itself. On average there
+    are as many nearby nodes as neighbours. The last layer averages the relations, without a ReLU.
+    The embedding is computed once per graph from all pairwise distances, without labels. Edge
+    weights are ignored.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the hidden layers, for each relation.
-        out_channels: classes, or labels.
-        num_layers: convolutions.
-        dropout: probability, before every convolution.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        flow: which way messages go along an edge.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of each hidden sample per relation.
+        out_channels (int): Number of classes or labels.
+        num_layers (int, optional): Number of graph convolutions. (default: :obj:`2`)
+        dropout (float, optional): Dropout probability before every convolution.
+            (default: :obj:`0.5`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        flow (str, optional): Direction of message passing, :obj:`"source_to_target"` or
+            :obj:`"target_to_source"`. (default: :obj:`"source_to_target"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -70,21 +62,14 @@ class GeomGCN(GraphModel):
         level: str = "auto",
         flow: str = "source_to_target",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="none",  # takes any weights, as nothing is done with them
-            self_loops=False,
-            flow=flow,
-        )
-        first, *others = self.widths(num_layers)
+        # Edge weights are not used, so any weights are valid.
+        graph = GraphOptions("none", self_loops=False, flow=flow)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        first, *others = self.layer_widths(num_layers)
         widths = (first, *(RELATIONS * width for width in others))
         self.stack = Stack(GeometricConv, widths, dropout, batch_norm=False, activate_last=False)
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the mean over relations of what the last convolution makes."""
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the mean over relations of the output of the last convolution."""
         last: Tensor = self.stack(x, structural(propagation))[-1]
-        return last.reshape(-1, RELATIONS, self.row_channels).mean(1)
+        return last.reshape(-1, RELATIONS, self.node_channels).mean(1)

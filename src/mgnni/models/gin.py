@@ -1,4 +1,4 @@
-"""GIN: sums over neighbours, perceptrons, and a readout of every layer."""
+"""GIN: sums over neighbours, MLPs, and a readout of every layer."""
 
 from __future__ import annotations
 
@@ -6,36 +6,53 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import global_mean_pool
 
-from mgnni.errors import check_choice
+from mgnni.errors import check_choice, check_int
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import GINConv
-from mgnni.layers.jumping import JumpingReadout
-from mgnni.layers.norm import BatchNorm
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.readout import JumpingReadout
+from mgnni.layers.regularization import BatchNorm
+from mgnni.models.base import EncoderModel
 
 POOLINGS = ("sum", "mean")
 
 
-class GIN(GraphModel):
-    r"""GIN of `Xu et al., ICLR 2019`.
+class GIN(EncoderModel):
+    r"""GIN: graph isomorphism network.
 
-    .. math::  h^{(0)}_v = x_v, \qquad
-               h^{(k)}_v = \mathrm{MLP}_k\big((1 + \epsilon_k)\, h^{(k-1)}_v
-               + \textstyle\sum_{u \to v} h^{(k-1)}_u\big), \qquad
-               \text{logits} = \sum_k W_k \sum_v h^{(k)}_v + b_k.
+    From the `"How Powerful are Graph Neural Networks?" <https://arxiv.org/abs/1810.00826>`_ paper.
 
-    A perceptron is ``linear, batch norm, ReLU``, twice. For nodes, the sum over them is left out.
+    .. math::
+        \mathbf{h}^{(0)}_v = \mathbf{x}_v, \qquad
+        \mathbf{h}^{(k)}_v = \mathrm{MLP}_k\Big((1 + \epsilon_k)\, \mathbf{h}^{(k-1)}_v +
+        \sum_{u \to v} \mathbf{h}^{(k-1)}_u\Big), \qquad
+        \mathbf{y} = \sum_k \mathbf{W}_k \sum_v \mathbf{h}^{(k)}_v + \mathbf{b}_k
+
+    An MLP is ``linear, batch norm, ReLU`` twice. If nodes are classified, there is no sum over
+    nodes.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the hidden layers.
-        out_channels: classes, or labels.
-        num_layers: layers that are read out, of which the features are the first.
-        train_eps: learn how much a node counts itself, starting as one of its neighbours.
-        pooling: ``"sum"`` over the nodes of a graph, or their ``"mean"``.
-        dropout: probability, of the scores of each layer.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of each hidden sample.
+        out_channels (int): Number of classes or labels.
+        num_layers (int, optional): Number of layers that are read out, including the input
+            features. (default: :obj:`5`)
+        train_eps (bool, optional): Whether the weight of the node itself is learnable, starting
+            from that of a neighbour. (default: :obj:`False`)
+        pooling (str, optional): Pooling of the nodes of a graph, :obj:`"sum"` or :obj:`"mean"`.
+            (default: :obj:`"sum"`)
+        dropout (float, optional): Dropout probability of the logits of each layer.
+            (default: :obj:`0.5`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     own_readout = True
@@ -52,45 +69,41 @@ class GIN(GraphModel):
         dropout: float = 0.5,
         level: str = "auto",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="none",
-            self_loops=False,
-        )
-        check_width("num_layers", num_layers)
+        graph = GraphOptions("none", self_loops=False)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        check_int("num_layers", num_layers)
         self.pooling = check_choice("pooling", pooling, POOLINGS)
         widths = [in_channels, *[hidden_channels] * (num_layers - 1)]
         self.convs = nn.ModuleList(
-            [
-                GINConv(perceptron(width, hidden_channels), train_eps=train_eps)
-                for width in widths[:-1]
-            ]
+            GINConv(perceptron(width, hidden_channels), train_eps=train_eps)
+            for width in widths[:-1]
         )
-        self.row_channels = sum(widths)
-        # Linear, so that rows may be pooled before they are read out, as the authors do.
+        self.node_channels = sum(widths)
+        # The readout is linear, so that nodes may be pooled first, as in the authors' code.
         self.readout = JumpingReadout(widths, out_channels, dropout)
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the states of all layers side by side."""
-        states = [x]
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the concatenated outputs of all layers."""
+        outputs = [x]
         for conv in self.convs:
-            states.append(conv(states[-1], propagation))
-        return torch.cat(states, dim=1)
+            outputs.append(conv(outputs[-1], propagation))
+        return torch.cat(outputs, dim=1)
 
-    def pool(self, rows: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-        """Return the sum or the mean over each graph, if there is a batch."""
+    def pool(self, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+        """Return the sum or the mean of the nodes of each graph."""
         if self.pooling == "sum" or batch is None:
-            return super().pool(rows, batch, num_graphs)
-        mean: Tensor = global_mean_pool(rows, batch, num_graphs)
+            return super().pool(x, batch, num_graphs)
+        mean: Tensor = global_mean_pool(x, batch, num_graphs)
         return mean
 
 
 def perceptron(in_channels: int, channels: int) -> nn.Sequential:
-    """Return ``linear, batch norm, ReLU`` twice."""
+    """Return an MLP of ``linear, batch norm, ReLU`` twice.
+
+    Args:
+        in_channels (int): Size of each input sample.
+        channels (int): Size of each hidden and output sample.
+    """
     return nn.Sequential(
         nn.Linear(in_channels, channels),
         BatchNorm(channels),

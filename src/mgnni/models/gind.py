@@ -1,54 +1,72 @@
-"""GIND: nonlinear diffusion along edges, run to its end."""
+"""GIND: the equilibrium of nonlinear diffusion along edges."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
+from mgnni.errors import check_dropout
 from mgnni.graph.incidence import incidence
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.regularization import Dropout
 from mgnni.layers.steady_state import SteadyState
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_dropout
+from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
 
 
-class GIND(GraphModel):
-    r"""GIND of `Chen et al., ICML 2022`: implicit nonlinear diffusion.
+class GIND(EncoderModel):
+    r"""GIND: graph implicit nonlinear diffusion.
 
-    With the features :math:`H = X \Omega + b`, the scaled incidence matrix
-    :math:`\hat G = G D^{-1/2}` of :class:`~mgnni.graph.incidence.Incidence`, and
-    :math:`\sigma = \tanh`,
+    From the `"Optimization-Induced Graph Implicit Nonlinear Diffusion"
+    <https://arxiv.org/abs/2206.14418>`_ paper.
 
-    .. math::  Z = -\hat G^{\top} \sigma(\hat G Z K^{\top} + G H U^{\top})\, K, \qquad
-               \text{logits} = (D^{-1/2} Z + H)\, \Theta.
+    With :math:`\mathbf{H} = \mathbf{X} \mathbf{\Omega} + \mathbf{b}`, the scaled incidence matrix
+    :math:`\hat{\mathbf{G}} = \mathbf{G} \mathbf{D}^{-1/2}` and :math:`\sigma = \tanh`,
 
-    The map on the right is minus the gradient of a convex function with a Lipschitz constant of
-    :math:`2 \|K\|_2^2`. So :math:`Z` is the one minimiser of a strongly convex function, whatever
-    :math:`K` is, and the damped map :math:`(1 - \alpha) Z + \alpha T(Z)` with
-    :math:`\alpha = 1 / (1 + \|K\|_2^2)` contracts towards it by :math:`1 - \alpha`.
+    .. math::
+        \mathbf{Z} = -\hat{\mathbf{G}}^{\top} \sigma(\hat{\mathbf{G}} \mathbf{Z} \mathbf{K}^{\top} +
+        \mathbf{G} \mathbf{H} \mathbf{U}^{\top})\, \mathbf{K}, \qquad
+        \mathbf{Y} = (\mathbf{D}^{-1/2} \mathbf{Z} + \mathbf{H})\, \mathbf{\Theta}.
+
+    The right-hand side is the negative gradient of a convex function with Lipschitz constant
+    :math:`2 \|\mathbf{K}\|_2^2`. So :math:`\mathbf{Z}` is the minimiser of a strongly convex
+    function for any :math:`\mathbf{K}`, and the damped map :math:`(1 - \alpha) \mathbf{Z} + \alpha
+    T(\mathbf{Z})` with :math:`\alpha = 1 / (1 + \|\mathbf{K}\|_2^2)` contracts by
+    :math:`1 - \alpha`.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the diffusion.
-        out_channels: classes, or labels.
-        rescale: scale states by degrees inside and after the diffusion, as above; if not, states
-            and features inside, and neither after.
-        double_linear: give features a matrix of their own inside the diffusion, not that of states.
-        state_dropout: probability, of entries of the states that are held at zero in one pass.
-        dropout: probability, of the features and before the last map.
-        level: ``"node"``, ``"graph"``, or ``"auto"``, by graph if a ``batch`` is given.
-        self_loops: count one more neighbour in the degree of every node.
-        solver: anderson, or picard.
-        tol: relative residual to be reached in every graph, forward and backward.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the states.
+        out_channels (int): Number of classes or labels.
+        rescale (bool, optional): Whether to scale the states by degrees inside and after the
+            diffusion. If not, states and features are scaled inside, and neither is after it.
+            (default: :obj:`True`)
+        double_linear (bool, optional): Whether features have a weight of their own inside the
+            diffusion instead of that of the states. (default: :obj:`True`)
+        state_dropout (float, optional): Probability of an entry of the states to be fixed at zero
+            during a pass. (default: :obj:`0.0`)
+        dropout (float, optional): Dropout probability of the features and before the last layer.
+            (default: :obj:`0.5`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        self_loops (bool, optional): Whether to add self-loops to the input graph.
+            (default: :obj:`False`)
+        solver (str, optional): Solver of the equation, :obj:`"anderson"` or :obj:`"picard"`.
+            (default: :obj:`"anderson"`)
+        tol (float, optional): Relative residual to reach in every graph, in the forward and the
+            backward pass. (default: :obj:`1e-6`)
 
     Shapes:
-        - **input:** ``x``, ``(num_nodes, in_channels)``; ``edge_index``, ``(2, num_edges)``
-        - **output:** logits, ``(num_nodes or num_graphs, out_channels)``
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
-    shares_graph = False  # the step is a number read from the weights of one run
+    supports_vmap = False  # the step size is a Python number computed from the weights
 
     def __init__(
         self,
@@ -65,16 +83,9 @@ class GIND(GraphModel):
         solver: str = "anderson",
         tol: float = 1e-6,
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="none",
-            self_loops=self_loops,
-        )
-        check_dropout(state_dropout)
+        graph = GraphOptions("none", self_loops)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        check_dropout("state_dropout", state_dropout)
         self.rescale = rescale
         self.steady_state = SteadyState(solver, tol, None)
         self.encoder = nn.Linear(in_channels, hidden_channels)
@@ -90,7 +101,7 @@ class GIND(GraphModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew: by Kaiming's rule, and by Xavier's at the end."""
+        """Resets all learnable parameters of the module."""
         super().reset_parameters()
         for part in (self.encoder, self.weight, self.input_weight):
             if part is not None:
@@ -102,25 +113,34 @@ class GIND(GraphModel):
 
     @property
     def solve_log(self) -> SolveLog:
-        """How the equation of the last pass was solved, forward and, once run, backward."""
+        """How the equation of the last pass was solved."""
         return self.steady_state.log
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return ``(num_nodes, row_channels)``."""
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the decoded states."""
         h = self.encoder(self.input_dropout(x))
         with torch.autocast(x.device.type, enabled=False):  # a certificate needs full precision
             states = self.states(h.to(propagation.dtype), propagation).to(h.dtype)
-        rows: Tensor = self.decoder(self.dropout(states + h))
-        return rows
+        out: Tensor = self.decoder(self.dropout(states + h))
+        return out
 
     def states(self, h: Tensor, propagation: Propagation) -> Tensor:
-        """Return what diffusion adds to features, shape ``(num_nodes, hidden_channels)``."""
+        r"""Return the contribution of the diffusion to the node features.
+
+        Args:
+            h (torch.Tensor): Encoded node features.
+            propagation (Propagation): The operator of the graph.
+
+        Shapes:
+            - **input:** node features :math:`(|\mathcal{V}|, F)`
+            - **output:** node features :math:`(|\mathcal{V}|, F)`
+        """
         graph = incidence(propagation)
         k = self.weight.weight.to(h.dtype)
         own = k if self.input_weight is None else self.input_weight.weight.to(h.dtype)
         mask = self.state_dropout(torch.ones_like(h))
         drive = h @ own.T if self.rescale else graph.scale * (h @ own.T)
-        # Entries that are not held at zero are multiplied by the largest of the mask.
+        # Entries that are not fixed at zero are scaled up by the dropout mask.
         gain = 1 / (1 - self.state_dropout.p) if self.training else 1.0
         norm = float(torch.linalg.matrix_norm(k.detach().double(), 2)) * (1 + 1e-6)
         step = 1 / (1 + gain * norm**2)

@@ -1,4 +1,4 @@
-"""H2GCN: a node, its neighbours and theirs, side by side."""
+"""H2GCN: separate embeddings of a node and of its one-hop and two-hop neighbours."""
 
 from __future__ import annotations
 
@@ -6,35 +6,52 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import Linear
 
+from mgnni.errors import check_int
 from mgnni.graph.neighborhoods import strict_hops
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.convs import propagated
-from mgnni.layers.dropout import Dropout
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
+from mgnni.layers.convs import propagate
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.regularization import Dropout
+from mgnni.models.base import EncoderModel
 
 
-class H2GCN(GraphModel):
-    r"""H2GCN of `Zhu et al., NeurIPS 2020`.
+class H2GCN(EncoderModel):
+    r"""H2GCN: heterophily graph convolutional network.
 
-    .. math::  H_0 = \mathrm{ReLU}(X W_e), \qquad
-               H_k = [P_1 H_{k-1}, \; P_2 H_{k-1}], \qquad
-               \text{logits} = [H_0, H_1, \dots, H_K] \, W_c.
+    From the `"Beyond Homophily in Graph Neural Networks: Current Limitations and Effective
+    Designs" <https://arxiv.org/abs/2006.11468>`_ paper.
 
-    :math:`P_1` gathers from the nodes one hop away and :math:`P_2` from those two hops away and no
-    nearer, both without the node itself, :math:`D^{-1/2} A D^{-1/2}` of their own degrees. On a
-    directed graph hops go along the edges, and :math:`P_i` divides by the roots of out- and
-    in-degrees; the authors make every graph undirected first. Edges count, whatever their weights.
+    .. math::
+        \mathbf{H}_0 = \mathrm{ReLU}(\mathbf{X} \mathbf{W}_e), \qquad
+        \mathbf{H}_k = [\mathbf{P}_1 \mathbf{H}_{k-1}, \; \mathbf{P}_2 \mathbf{H}_{k-1}], \qquad
+        \mathbf{H} = [\mathbf{H}_0, \mathbf{H}_1, \dots, \mathbf{H}_K] \, \mathbf{W}_c
+
+    :math:`\mathbf{P}_1` aggregates the nodes at distance one, :math:`\mathbf{P}_2` those at
+    distance two, both without self-loops and normalised symmetrically. On directed graphs
+    distances follow the edges, and out- and in-degrees are used; the authors make every graph
+    undirected first. Edge weights are ignored.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the embedding; a round doubles it.
-        out_channels: classes, or labels.
-        num_layers: rounds of aggregation, 1 for H2GCN-1 and 2 for H2GCN-2.
-        relu: apply a ReLU to the embedding; there is none elsewhere.
-        dropout: probability, before the classifier.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        flow: which way messages go along an edge.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the embedding, which doubles in every round.
+        out_channels (int): Number of classes or labels.
+        num_layers (int, optional): Number of rounds of aggregation, 1 for H2GCN-1 and 2 for
+            H2GCN-2. (default: :obj:`2`)
+        relu (bool, optional): Whether to apply a ReLU to the embedding. (default: :obj:`True`)
+        dropout (float, optional): Dropout probability before the classifier.
+            (default: :obj:`0.5`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        flow (str, optional): Direction of message passing, :obj:`"source_to_target"` or
+            :obj:`"target_to_source"`. (default: :obj:`"source_to_target"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -49,28 +66,21 @@ class H2GCN(GraphModel):
         level: str = "auto",
         flow: str = "source_to_target",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="none",  # takes any weights, as nothing is done with them
-            self_loops=False,
-            flow=flow,
-        )
-        self.num_layers, self.relu = check_width("num_layers", num_layers, least=0), relu
+        # Edge weights are not used, so any weights are valid.
+        graph = GraphOptions("none", self_loops=False, flow=flow)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        self.num_layers, self.relu = check_int("num_layers", num_layers, least=0), relu
         wide = hidden_channels * (2 ** (num_layers + 1) - 1)
         self.embed = Linear(in_channels, hidden_channels, bias=False, weight_initializer="glorot")
         self.dropout = Dropout(dropout)
-        self.last = Linear(wide, self.row_channels, bias=False, weight_initializer="glorot")
+        self.last = Linear(wide, self.node_channels, bias=False, weight_initializer="glorot")
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the linear map of all rounds."""
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the linear map of the embeddings of all rounds."""
         hops = strict_hops(propagation)
         h = self.embed(x)
         rounds = [h.relu() if self.relu else h]
         for _ in range(self.num_layers):
-            rounds.append(torch.cat([propagated(hop, rounds[-1]) for hop in hops], dim=1))
-        rows: Tensor = self.last(self.dropout(torch.cat(rounds, dim=1)))
-        return rows
+            rounds.append(torch.cat([propagate(hop, rounds[-1]) for hop in hops], dim=1))
+        out: Tensor = self.last(self.dropout(torch.cat(rounds, dim=1)))
+        return out

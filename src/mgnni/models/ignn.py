@@ -1,4 +1,4 @@
-"""IGNN: the implicit graph network with a nonlinear equilibrium."""
+"""IGNN: nonlinear equilibria."""
 
 from __future__ import annotations
 
@@ -7,129 +7,69 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError
-from mgnni.graph.bounds import perron_bound
-from mgnni.graph.csr import Product
+from mgnni.errors import ArgumentError, check_int, check_ints
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.dropout import Dropout
-from mgnni.layers.l1_ball import project_l1_ball_rows
-from mgnni.layers.steady_state import SteadyState
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width, check_widths
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.implicit_graph import ImplicitGraph
+from mgnni.layers.regularization import Dropout
+from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
 
-ROUNDING = 1e-6  # relative; of a weight in float32
 
+class IGNN(EncoderModel):
+    r"""IGNN: implicit graph neural network.
 
-class ImplicitGraph(nn.Module):
-    r"""One equilibrium :math:`Z = \mathrm{ReLU}(P Z W^{\top} + P X \Omega^{\top})`.
+    From the `"Implicit Graph Neural Networks" <https://arxiv.org/abs/2009.06211>`_ paper.
 
-    :math:`W` is kept in :math:`\|W\|_\infty \le \kappa / \lambda`, with a proven bound
-    :math:`\lambda` on the norm of :math:`P`. The map then contracts by :math:`\kappa`: take the
-    norm of :math:`P` of every channel, and the channel where it is largest.
+    .. math::
+        \mathbf{Z} = \mathrm{ReLU}(\mathbf{P} \mathbf{Z} \mathbf{W}^{\top} + \mathbf{P} \mathbf{X}
+        \mathbf{\Omega}^{\top}), \qquad
+        \|\mathbf{W}\|_\infty \le \kappa / \lambda_{\mathrm{pf}}(\mathbf{P}), \qquad
+        \mathbf{Y} = \mathrm{dropout}(\mathbf{Z})\, \mathbf{V}^{\top}
 
-    Args:
-        in_channels: width of the input.
-        out_channels: width of the equilibrium.
-        kappa: :math:`\kappa \in [0, 1)`.
-        solver, tol, max_iter: see
-            :func:`~mgnni.implicit.nonlinear.implicit_fixed_point`.
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kappa: float,
-        solver: str,
-        tol: float,
-        max_iter: int | None,
-    ) -> None:
-        super().__init__()
-        self.kappa = kappa
-        self.steady_state = SteadyState(solver, tol, max_iter)
-        self.weight = nn.Parameter(torch.empty(out_channels, out_channels))
-        self.omega = nn.Parameter(torch.empty(out_channels, in_channels))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw both matrices uniformly from within one over the root of the width."""
-        reach = self.weight.size(0) ** -0.5
-        nn.init.uniform_(self.weight, -reach, reach)
-        nn.init.uniform_(self.omega, -reach, reach)
-
-    def forward(self, x: Tensor, propagation: Propagation, log: SolveLog) -> Tensor:
-        """Return the equilibrium, shape ``(num_nodes, out_channels)``."""
-        bound = perron_bound(propagation)
-        radius = self.kappa / bound.value / (1 + ROUNDING) if bound.value else torch.inf
-
-        def step(z: Tensor, weight: Tensor, bias: Tensor, values: Tensor) -> Tensor:
-            hop: Tensor = Product.apply(values, z, propagation)  # type: ignore[no-untyped-call]
-            return torch.addmm(bias, hop, weight.T).relu()
-
-        with torch.autocast(x.device.type, enabled=False):
-            dtype = propagation.dtype
-            bias = propagation.apply(nn.functional.linear(x.to(dtype), self.omega.to(dtype)))
-            weight = self.projected(radius).to(dtype)
-            z: Tensor = self.steady_state(
-                step,
-                (weight, bias, propagation.values),
-                torch.zeros_like(bias),
-                propagation,
-                log,
-                contraction=self.kappa,
-                norm=bound.norm,
-            )
-            return z
-
-    def projected(self, radius: float) -> Tensor:
-        """Return the weight within the ball, with the gradient of the weight itself.
-
-        In training the weight is moved there, so that the optimiser goes on from it: projected
-        gradient descent. A pass for evaluation changes no parameter.
-        """
-        with torch.no_grad():
-            inside = project_l1_ball_rows(self.weight, radius)
-            if self.training:
-                self.weight.copy_(inside)
-        return inside + (self.weight - self.weight.detach())
-
-    def extra_repr(self) -> str:
-        """Widths and contraction factor."""
-        out_channels, in_channels = self.omega.shape
-        return f"{in_channels}, {out_channels}, kappa={self.kappa}"
-
-
-class IGNN(GraphModel):
-    r"""IGNN of `Gu et al., NeurIPS 2020`.
-
-    .. math::  Z = \mathrm{ReLU}(P Z W^{\top} + P X \Omega^{\top}), \qquad
-               \|W\|_\infty \le \kappa / \lambda_{\mathrm{pf}}(P), \qquad
-               \text{logits} = V\, \mathrm{dropout}(Z),
-
-    one equilibrium after the other if there are several. With ``residual``,
-    :math:`X \leftarrow \mathrm{ELU}(Z + V X)` after every one, and the last, without an ELU, is as
-    wide as there are classes.
+    Several equilibria are stacked. With ``residual``, :math:`\mathbf{X} \leftarrow
+    \mathrm{ELU}(\mathbf{Z} + \mathbf{X} \mathbf{V}^{\top})` after every equilibrium, and the last
+    one, without an ELU, has as many channels as there are classes.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the equilibria.
-        out_channels: classes, or labels.
-        num_layers: equilibria, one after the other.
-        widths: of the equilibria, in place of ``num_layers`` and ``hidden_channels``; with
-            ``residual`` of those before the last.
-        residual: add a linear map of its input to every equilibrium.
-        unit_rows: scale the equilibrium of every node to length one, before dropout.
-        kappa: contraction factor of the equilibria, in [0, 1).
-        dropout: probability, before the last linear map; with ``residual`` before every layer but
-            the first.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        normalization: of the graph; ``"none"`` leaves its weights as they are.
-        self_loops: add a self-loop to every node.
-        flow: which way messages go along an edge.
-        solver: ``"anderson"`` or ``"picard"``.
-        tol: relative residual to be reached in every graph, forward and backward.
-        max_iter: most steps of a solve; by default as many as are proven to be enough.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the equilibria.
+        out_channels (int): Number of classes or labels.
+        num_layers (int, optional): Number of equilibria. (default: :obj:`1`)
+        widths (tuple[int, ...], optional): Sizes of the equilibria, in place of num_layers and
+            hidden_channels; with a residual connection, sizes of all but the last.
+            (default: :obj:`None`)
+        residual (bool, optional): Whether to add a linear map of its input to every equilibrium.
+            (default: :obj:`False`)
+        unit_rows (bool, optional): Whether to normalise the states of each node to unit length.
+            (default: :obj:`False`)
+        kappa (float, optional): Contraction factor of the equilibria, at least 0 and below 1.
+            (default: :obj:`0.9`)
+        dropout (float, optional): Dropout probability before the last linear layer; with a
+            residual connection, before every layer but the first. (default: :obj:`0.5`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        normalization (str, optional): Normalization of the adjacency matrix. :obj:`"auto"` selects
+            :obj:`"sym"` for undirected and :obj:`"dir"` for directed graphs.
+            (default: :obj:`"auto"`)
+        self_loops (bool, optional): Whether to add self-loops to the input graph.
+            (default: :obj:`True`)
+        flow (str, optional): Direction of message passing, :obj:`"source_to_target"` or
+            :obj:`"target_to_source"`. (default: :obj:`"source_to_target"`)
+        solver (str, optional): Solver of the equation, :obj:`"anderson"` or :obj:`"picard"`.
+            (default: :obj:`"anderson"`)
+        tol (float, optional): Relative residual to reach in every graph, in the forward and the
+            backward pass. (default: :obj:`1e-6`)
+        max_iter (int, optional): Maximum number of iterations. :obj:`None` uses as many as are
+            proven to suffice. (default: :obj:`None`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -152,60 +92,52 @@ class IGNN(GraphModel):
         tol: float = 1e-6,
         max_iter: int | None = None,
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization=normalization,
-            self_loops=self_loops,
-            flow=flow,
-        )
+        graph = GraphOptions(normalization, self_loops, flow)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         if not isinstance(kappa, (int, float)) or not 0 <= kappa < 1:
             raise ArgumentError(f"'kappa' must lie in [0, 1) (got {kappa!r}); 0.9 is usual")
-        check_width("num_layers", num_layers)
+        check_int("num_layers", num_layers)
         if residual and unit_rows:
             raise ArgumentError(
-                "'unit_rows' must be False with residual (got True), where the last rows are the "
-                "logits; leave it out"
+                "'unit_rows' must be False with residual (got True), where the last equilibrium "
+                "holds the logits; leave it out"
             )
         if widths is None:
             widths = (hidden_channels,) * (num_layers - residual)
-        inner = (*check_widths("widths", widths), *([self.row_channels] if residual else []))
-        if not inner or (level == "graph" and inner[-1] != hidden_channels):
+        sizes = (*check_ints("widths", widths), *([self.node_channels] if residual else []))
+        if not sizes or (level == "graph" and sizes[-1] != hidden_channels):
             raise ArgumentError(
-                f"'widths' must end with hidden_channels, {hidden_channels}, if graphs are summed "
-                f"up, and not be empty (got {inner})"
+                f"'widths' must not be empty and must end with hidden_channels, {hidden_channels}, "
+                f"if nodes are pooled (got {sizes})"
             )
-        steps = list(pairwise((in_channels, *inner)))
+        pairs = list(pairwise((in_channels, *sizes)))
         self.layers = nn.ModuleList(
-            [ImplicitGraph(a, b, kappa, solver, tol, max_iter) for a, b in steps]
+            ImplicitGraph(a, b, kappa, solver, tol, max_iter) for a, b in pairs
         )
-        self.residuals = nn.ModuleList([nn.Linear(a, b) for a, b in steps] if residual else [])
+        self.residuals = nn.ModuleList([nn.Linear(a, b) for a, b in pairs] if residual else [])
         self.unit_rows = unit_rows
         self.decoder = None
         if not residual and level != "graph":
-            self.decoder = nn.Linear(inner[-1], out_channels, bias=False)
-        drops = len(steps) - 1 if residual else int(self.decoder is not None)
-        self.dropout = nn.ModuleList([Dropout(dropout) for _ in range(drops)])
+            self.decoder = nn.Linear(sizes[-1], out_channels, bias=False)
+        drops = len(pairs) - 1 if residual else int(self.decoder is not None)
+        self.dropout = nn.ModuleList(Dropout(dropout) for _ in range(drops))
         self.log = SolveLog()
 
     @property
     def solve_log(self) -> SolveLog:
-        """How the equations of the last pass were solved, forward and, once run, backward."""
+        """How the equations of the last pass were solved."""
         return self.log
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the decoded equilibria."""
         self.log = SolveLog()
-        rows = self._equilibria(x, propagation)
+        out = self._equilibria(x, propagation)
         if self.unit_rows:
-            length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-            rows = rows / torch.where(length == 0, 1.0, length)  # zeros stay zeros
+            length = torch.linalg.vector_norm(out, dim=-1, keepdim=True)
+            out = out / torch.where(length == 0, 1.0, length)  # rows of zeros do not change
         if self.decoder is None:
-            return rows
-        logits: Tensor = self.decoder(self.dropout[0](rows))
+            return out
+        logits: Tensor = self.decoder(self.dropout[0](out))
         return logits
 
     def _equilibria(self, x: Tensor, propagation: Propagation) -> Tensor:

@@ -1,29 +1,40 @@
-"""Logistic regression, which does not look at the graph: the lowest bar there is."""
+"""Logistic regression: a baseline that ignores the graph."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.inputs import MLP
-from mgnni.models.base import GraphModel
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.mlp import MLP
+from mgnni.models.base import EncoderModel
 
 
-class Linear(GraphModel):
-    r"""Logistic regression on the features of a node, or on their sum over a graph.
+class Linear(EncoderModel):
+    r"""Logistic regression on the node features, or on their sum per graph.
 
-    .. math::  X W + b.
+    .. math::
+        \mathbf{H} = \mathbf{X} \mathbf{W} + \mathbf{b}
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: not used; all models take one.
-        out_channels: classes, or labels.
-        dropout: probability, of the features.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Not used; it is an argument of all models.
+        out_channels (int): Number of classes or labels.
+        dropout (float, optional): Dropout probability of the features. (default: :obj:`0.0`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     takes_sparse_features = True
-    own_readout = True  # none: a linear map of a sum needs no perceptron after it
+    own_readout = True  # there is none: the sum of linear maps is the linear map of the sum
 
     def __init__(
         self,
@@ -34,18 +45,12 @@ class Linear(GraphModel):
         dropout: float = 0.0,
         level: str = "auto",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="none",  # takes any weights, as nothing is done with them
-            self_loops=False,
-        )
+        # Edge weights are not used, so any weights are valid.
+        graph = GraphOptions("none", self_loops=False)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         self.linear = MLP((in_channels, out_channels), dropout, activate_last=False)
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the linear map of the features."""
-        rows: Tensor = self.linear(x)
-        return rows
+        out: Tensor = self.linear(x)
+        return out

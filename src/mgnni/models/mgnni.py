@@ -1,4 +1,4 @@
-"""MGNNI: input map, equilibria at several scales, attention over them, head."""
+"""MGNNI: input map, equilibria at several scales, fusion, head."""
 
 from __future__ import annotations
 
@@ -7,57 +7,86 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
+from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_names
 from mgnni.layers.heads import HEADS, GraphHead, LinearHead, ResidualHead
-from mgnni.layers.inputs import INPUT_MAPS, MLP
-from mgnni.models.base import OnGraphs
-from mgnni.models.check import check_dropout, check_finite, check_width, check_widths
-from mgnni.models.presets import preset
+from mgnni.layers.mlp import INPUT_MAPS, MLP
+from mgnni.models.base import GraphModel
+from mgnni.models.mgnni_presets import preset
 from mgnni.solve.result import SolveLog
 
 
-class MGNNI(OnGraphs):
-    r"""The multiscale implicit graph network of `Liu et al., NeurIPS 2022`.
+class MGNNI(GraphModel):
+    r"""MGNNI: multiscale graph neural network with implicit layers.
 
-    .. math::  B = f(X), \qquad Z_m = \gamma\, P^m Z_m\, g(F_m) + B, \qquad
-               Z = \sum_m \alpha_m Z_m, \qquad \text{logits} = f_o(Z).
+    From the `"MGNNI: Multiscale Graph Neural Networks with Implicit Layers"
+    <https://arxiv.org/abs/2210.08353>`_ paper.
+
+    .. math::
+        \mathbf{B} = f(\mathbf{X}), \qquad
+        \mathbf{Z}_m = \gamma\, \mathbf{P}^m \mathbf{Z}_m\, g(\mathbf{F}_m) + \mathbf{B}, \qquad
+        \mathbf{Z} = \sum_m \alpha_m \mathbf{Z}_m, \qquad
+        \mathbf{Y} = f_o(\mathbf{Z})
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width :math:`h` of the equilibria.
-        out_channels: classes, or labels.
-        scales: hops :math:`m` of one implicit step, one equilibrium each.
-        gamma: contraction factor :math:`\gamma`, at least 0 and below 1.
-        input_map: ``"mlp"``; ``"mlp-relu"``, with a ReLU at the end as the paper writes it; or
-            ``"identity"``, the features themselves, with ``hidden_channels == in_channels``.
-        input_widths: hidden widths of the perceptron; ``None`` uses one of ``hidden_channels``.
-        dropout: probability, in the input map and the head.
-        fusion: ``"attention"`` over scales, or their ``"mean"``.
-        attention_channels: width of the attention.
-        batch_norm: normalise the fused states, before the linear head.
-        head: ``"linear"``; ``"residual"``, the authors' for PPI; ``"graph"``, theirs for graphs.
-        head_channels: width of the residual head; ``None`` uses ``hidden_channels``.
-        head_layers: hidden layers of the residual and the graph head.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        normalization: of the graph, see :meth:`Propagation.from_edge_index`; ``"auto"`` is
-            ``"sym"`` on an undirected graph and ``"dir"`` on a directed one.
-        self_loops: add a self-loop to every node.
-        flow: which way messages go along an edge.
-        solver: how the equations are solved; ``"auto"`` chooses by what is proven of the graph.
-        tol: relative residual that every graph must reach, forward and backward.
-        max_iter: limit on iterations; ``None`` allows as many as the contraction may need.
-        memory: ``"fast"`` keeps propagated states for the backward pass, ``"low"`` recomputes them.
-        on_failure: ``"raise"`` an error if a solve misses ``tol``, or ``"warn"``.
-        warm_start: start from the states of the last pass over the same graph. They are solved
-            for to the same tolerance, but within it depend on what was solved before.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the equilibria.
+        out_channels (int): Number of classes or labels.
+        scales (Sequence[int], optional): Distinct powers of the operator, one equilibrium each.
+            (default: :obj:`(1, 2)`)
+        gamma (float, optional): Contraction factor, at least 0 and below 1. (default: :obj:`0.8`)
+        input_map (str, optional): Map from features to the bias: :obj:`"mlp"`,
+            :obj:`"mlp-relu"`, which ends with a ReLU as in the paper, or :obj:`"identity"`, which
+            needs as many hidden channels as features. (default: :obj:`"mlp"`)
+        input_widths (Sequence[int], optional): Sizes of the hidden layers of the MLP. :obj:`None`
+            uses one of size hidden_channels. (default: :obj:`None`)
+        dropout (float, optional): Dropout probability in the input map and the head.
+            (default: :obj:`0.5`)
+        fusion (str, optional): How the scales are combined, :obj:`"attention"` or :obj:`"mean"`.
+            (default: :obj:`"attention"`)
+        attention_channels (int, optional): Size of the hidden layer of the attention.
+            (default: :obj:`16`)
+        batch_norm (bool, optional): Whether to apply batch normalization before the linear head.
+            (default: :obj:`False`)
+        head (str, optional): :obj:`"linear"`, :obj:`"residual"`, which is the authors' deep head
+            for PPI, or :obj:`"graph"`, theirs for graph classification. (default: :obj:`"linear"`)
+        head_channels (int, optional): Size of the hidden layers of the residual head. :obj:`None`
+            uses hidden_channels. (default: :obj:`None`)
+        head_layers (int, optional): Number of hidden layers of the residual and the graph head.
+            (default: :obj:`3`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        normalization (str, optional): Normalization of the adjacency matrix. :obj:`"auto"` selects
+            :obj:`"sym"` for undirected and :obj:`"dir"` for directed graphs.
+            (default: :obj:`"auto"`)
+        self_loops (bool, optional): Whether to add self-loops to the input graph.
+            (default: :obj:`True`)
+        flow (str, optional): Direction of message passing, :obj:`"source_to_target"` or
+            :obj:`"target_to_source"`. (default: :obj:`"source_to_target"`)
+        solver (str, optional): Solver of the equations, see :func:`mgnni.solve_equilibrium`.
+            :obj:`"auto"` selects one by what is proven of the graph. (default: :obj:`"auto"`)
+        tol (float, optional): Relative residual to reach in every graph, in the forward and the
+            backward pass. (default: :obj:`1e-6`)
+        max_iter (int, optional): Maximum number of iterations. :obj:`None` uses as many as are
+            proven to suffice. (default: :obj:`None`)
+        memory (str, optional): :obj:`"fast"` keeps propagated states for the backward pass,
+            :obj:`"low"` computes them again. (default: :obj:`"fast"`)
+        on_failure (str, optional): Whether to :obj:`"raise"` an error or to :obj:`"warn"` if a
+            solve fails. (default: :obj:`"raise"`)
+        warm_start (bool, optional): Whether to start a solve from the solution of the previous
+            pass over the same graph. The result then depends on earlier passes within the
+            tolerance. (default: :obj:`False`)
 
     Shapes:
-        - **input:** ``x``, ``(num_nodes, in_channels)``, dense, or sparse CSR if
-          :attr:`takes_sparse_features`; ``edge_index``, ``(2, num_edges)``
-        - **output:** logits, ``(num_nodes or num_graphs, out_channels)``
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -88,19 +117,11 @@ class MGNNI(OnGraphs):
         on_failure: str = "raise",
         warm_start: bool = False,
     ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            level=level,
-            normalization=normalization,
-            self_loops=self_loops,
-            flow=flow,
-        )
-        check_width("hidden_channels", hidden_channels)
-        check_width("attention_channels", attention_channels)
-        check_width("head_channels", hidden_channels if head_channels is None else head_channels)
-        check_width("head_layers", head_layers, least=0)
-        check_dropout(dropout)
+        graph = GraphOptions(normalization, self_loops, flow)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        check_int("attention_channels", attention_channels)
+        check_int("head_channels", hidden_channels if head_channels is None else head_channels)
+        check_int("head_layers", head_layers, least=0)
 
         check_choice("input_map", input_map, INPUT_MAPS)
         if input_map == "identity":
@@ -111,8 +132,8 @@ class MGNNI(OnGraphs):
                 )
             self.input_map: nn.Module = nn.Identity()
         else:
-            inner = (hidden_channels,) if input_widths is None else input_widths
-            widths = (in_channels, *check_widths("input_widths", inner), hidden_channels)
+            hidden = (hidden_channels,) if input_widths is None else input_widths
+            widths = (in_channels, *check_ints("input_widths", hidden), hidden_channels)
             self.input_map = MLP(widths, dropout, activate_last=input_map == "mlp-relu")
         self.equilibrium = MultiscaleEquilibrium(
             hidden_channels,
@@ -137,7 +158,8 @@ class MGNNI(OnGraphs):
             self.head = LinearHead(hidden_channels, out_channels, dropout, batch_norm)
         elif batch_norm:
             raise ArgumentError(
-                f"'batch_norm' belongs to head='linear' (got True with head={head!r}); leave it out"
+                f"'batch_norm' must be False without head='linear' (got True with head={head!r}); "
+                "leave it out"
             )
         elif head == "residual":
             width = head_channels or hidden_channels
@@ -146,34 +168,35 @@ class MGNNI(OnGraphs):
             )
         elif level == "node":
             raise ArgumentError(
-                "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which sums over "
-                "the nodes; use head='linear' for one row a node"
+                "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which pools the "
+                "nodes of each graph; use head='linear' for logits per node"
             )
         else:
             self.level = "graph"
             self.head = GraphHead(hidden_channels, out_channels, head_layers, dropout)
 
     @classmethod
-    def from_preset(cls, name: str, in_channels: int, out_channels: int, **changes: Any) -> MGNNI:
-        """Build a configuration of the authors: ``webkb``, ``wikipedia``, ``ppi`` or ``tu``.
+    def from_preset(cls, name: str, in_channels: int, out_channels: int, **kwargs: Any) -> MGNNI:
+        """Build one of the configurations that the authors released.
 
         Args:
-            name: which one; see :mod:`mgnni.models.presets`.
-            in_channels: features of a node.
-            out_channels: classes, or labels.
-            changes: any argument of :class:`MGNNI`, over that of the preset.
+            name (str): :obj:`"webkb"`, :obj:`"wikipedia"`, :obj:`"ppi"` or :obj:`"tu"`, see
+                :mod:`mgnni.models.mgnni_presets`.
+            in_channels (int): Size of each input sample.
+            out_channels (int): Number of classes or labels.
+            **kwargs (optional): Arguments of :class:`MGNNI` that override the preset.
         """
-        options = {**preset(name, in_channels), **changes}
+        options = {**preset(name, in_channels), **with_pyg_names(kwargs)}
         return cls(in_channels, options.pop("hidden_channels"), out_channels, **options)
 
     @property
     def solve_log(self) -> SolveLog:
-        """How the equations of the last pass were solved, forward and, once run, backward."""
+        """How the equations of the last pass were solved."""
         return self.equilibrium.log
 
     @property
     def takes_sparse_features(self) -> bool:  # type: ignore[override]
-        """Whether ``x`` may be a sparse CSR tensor: if a perceptron is all that sees it."""
+        """Whether ``x`` may be a sparse CSR tensor, which is so if only an MLP uses it."""
         return isinstance(self.input_map, MLP) and not isinstance(self.head, ResidualHead)
 
     def forward(
@@ -182,26 +205,32 @@ class MGNNI(OnGraphs):
         edge_index: Tensor | Propagation,
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
+        batch_size: int | None = None,
         *,
         return_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the logits, and the weight of each scale at each node if asked for.
+        r"""Return the logits, one row per node or per graph.
 
         Args:
-            x: features of the nodes.
-            edge_index: the graph, or a :class:`~mgnni.Propagation` of it. The operator of an
-                ``edge_index`` is built at the first call and kept while the tensor stays the same.
-            edge_weight: weights of the edges.
-            batch: graph of each node. Graphs are separate problems, each with its own certificate.
-            return_attention: return ``(logits, weights)``; the weights have shape
-                ``(num_nodes, scales)``.
+            x (torch.Tensor): Node features, dense, or sparse CSR if :attr:`takes_sparse_features`.
+            edge_index (torch.Tensor or Propagation): The edge indices, a sparse adjacency matrix,
+                or a :class:`~mgnni.Propagation`. The operator is cached between passes.
+            edge_weight (torch.Tensor, optional): Edge weights. (default: :obj:`None`)
+            batch (torch.Tensor, optional): Index of the graph of each node. Each graph is solved
+                to the tolerance, with a certificate of its own. (default: :obj:`None`)
+            batch_size (int, optional): Number of graphs. Graphs without nodes at the end of a
+                batch are counted only if it is given. (default: :obj:`None`)
+            return_attention (bool, optional): Whether to return the tuple ``(logits, weights)``
+                with the weight of each scale at each node. (default: :obj:`False`)
+
+        Shapes:
+            - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|,
+              F_{out})`, and weights :math:`(|\mathcal{V}|, M)` if ``return_attention``
         """
-        propagation = self.propagation(x, edge_index, edge_weight, batch)
-        try:
+        propagation = self.propagation(x, edge_index, edge_weight, batch, batch_size)
+        with report_non_finite(x):
             z = self.equilibrium(self.input_map(x), propagation)
-        except ArgumentError:
-            check_finite(x)
-            raise
         fused, weight = self.fusion(z.to(x.dtype))
-        logits = self.head(fused, x, self.pooled(batch, propagation), propagation.num_graphs)
+        num_graphs = self.num_graphs(propagation, batch, batch_size)
+        logits = self.head(fused, x, self.pooling_index(batch, propagation), num_graphs)
         return (logits, weight) if return_attention else logits

@@ -1,4 +1,4 @@
-"""MIGNN: an implicit graph network whose weight keeps its equation well posed."""
+"""MIGNN: an implicit graph neural network with a well-posed weight."""
 
 from __future__ import annotations
 
@@ -8,50 +8,69 @@ from torch import Tensor, nn
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.regularization import Dropout
 from mgnni.layers.steady_state import SteadyState
 from mgnni.layers.well_posed import MonotoneWeight, OrthogonalWeight
-from mgnni.models.base import GraphModel
+from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
 
 PARAMETRIZATIONS = ("orthogonal", "monotone")
-ROUNDING = 1e-6  # relative; of a weight in float32
+ROUNDING = 1e-6  # relative rounding error of a weight in float32
 
 
-class MIGNN(GraphModel):
-    r"""MIGNN of `Baker et al., ICML 2023`: implicit graph networks by monotone operators.
+class MIGNN(EncoderModel):
+    r"""MIGNN: monotone implicit graph neural network.
 
-    .. math::  Z = \mathrm{ReLU}(G Z W^{\top} + G X \Omega^{\top}), \qquad
-               \text{logits} = Z V^{\top}.
+    From Baker, Wang, Hauck and Wang, "Implicit Graph Neural Networks: A Monotone Operator
+    Viewpoint", ICML 2023.
+
+    .. math::
+        \mathbf{Z} = \mathrm{ReLU}(\mathbf{G} \mathbf{Z} \mathbf{W}^{\top} + \mathbf{G} \mathbf{X}
+        \mathbf{\Omega}^{\top}), \qquad \mathbf{Y} = \mathbf{Z} \mathbf{V}^{\top}
 
     ``orthogonal``
-        :math:`G = P`, and :math:`W` is orthogonal up to a factor below :math:`\kappa`, see
-        :class:`~mgnni.layers.well_posed.OrthogonalWeight`. The map contracts by :math:`\kappa`.
+        :math:`\mathbf{G} = \mathbf{P}`, and :math:`\mathbf{W}` is an orthogonal matrix times a
+        factor below :math:`\kappa`, see :class:`~mgnni.layers.well_posed.OrthogonalWeight`. The
+        map contracts by :math:`\kappa`.
     ``monotone``
-        :math:`G = I - P`, the normalised Laplacian of an undirected graph, and :math:`W` is
-        bounded from one side, see :class:`~mgnni.layers.well_posed.MonotoneWeight`. The map need
-        not contract, but its forward-backward step
-        :math:`\mathrm{ReLU}(Z - \alpha F(Z))`, :math:`F(Z) = Z - G Z W^{\top} - G X \Omega^{\top}`,
-        which has the same solution, does: :math:`F` is strongly monotone with a constant
-        :math:`c = \min(1, m)` and has the Lipschitz constant :math:`\ell = 1 + 2 \|W\|_2`, so that
-        :math:`\alpha = c / \ell^2` gives the factor :math:`(1 - c^2 / \ell^2)^{1/2}`.
+        :math:`\mathbf{G} = \mathbf{I} - \mathbf{P}`, the normalised Laplacian of an undirected
+        graph, and the symmetric part of :math:`\mathbf{W}` is bounded from above, see
+        :class:`~mgnni.layers.well_posed.MonotoneWeight`. The map need not contract, but the
+        forward-backward step :math:`\mathrm{ReLU}(\mathbf{Z} - \alpha F(\mathbf{Z}))` with
+        :math:`F(\mathbf{Z}) = \mathbf{Z} - \mathbf{G} \mathbf{Z} \mathbf{W}^{\top} - \mathbf{G}
+        \mathbf{X} \mathbf{\Omega}^{\top}` has the same solution and does: :math:`F` is strongly
+        monotone with constant :math:`c = \min(1, m)` and has the Lipschitz constant :math:`\ell =
+        1 + 2 \|\mathbf{W}\|_2`, so that :math:`\alpha = c / \ell^2` gives the contraction factor
+        :math:`(1 - c^2 / \ell^2)^{1/2}`.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the equilibrium.
-        out_channels: classes, or labels.
-        parametrization: of the weight; orthogonal, or monotone.
-        kappa: bound on the norm of an orthogonal weight, above 0 and below 1.
-        unit_rows: scale the states of every node to length one, as on chains.
-        dropout: probability, of the states.
-        level: ``"node"``, ``"graph"``, or ``"auto"``, by graph if a ``batch`` is given.
-        self_loops: add a self-loop to every node.
-        solver: anderson, or picard.
-        tol: relative residual to be reached in every graph, forward and backward.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the equilibrium.
+        out_channels (int): Number of classes or labels.
+        parametrization (str, optional): Parametrization of the weight, :obj:`"orthogonal"` or
+            :obj:`"monotone"`. (default: :obj:`"orthogonal"`)
+        kappa (float, optional): Bound on the norm of an orthogonal weight, above 0 and below 1.
+            (default: :obj:`0.9`)
+        unit_rows (bool, optional): Whether to normalise the states of each node to unit length.
+            (default: :obj:`False`)
+        dropout (float, optional): Dropout probability of the states. (default: :obj:`0.5`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        self_loops (bool, optional): Whether to add self-loops to the input graph.
+            (default: :obj:`True`)
+        solver (str, optional): Solver of the equation, :obj:`"anderson"` or :obj:`"picard"`.
+            (default: :obj:`"anderson"`)
+        tol (float, optional): Relative residual to reach in every graph, in the forward and the
+            backward pass. (default: :obj:`1e-6`)
 
     Shapes:
-        - **input:** ``x``, ``(num_nodes, in_channels)``; ``edge_index``, ``(2, num_edges)``
-        - **output:** logits, ``(num_nodes or num_graphs, out_channels)``
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -69,14 +88,8 @@ class MIGNN(GraphModel):
         solver: str = "anderson",
         tol: float = 1e-6,
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            self_loops=self_loops,
-        )
+        graph = GraphOptions(self_loops=self_loops)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         check_choice("parametrization", parametrization, PARAMETRIZATIONS)
         self.steady_state = SteadyState(solver, tol, None)
         self.weight: OrthogonalWeight | MonotoneWeight = (
@@ -84,8 +97,8 @@ class MIGNN(GraphModel):
             if parametrization == "orthogonal"
             else MonotoneWeight(hidden_channels)
         )
-        # The step of the other one is a number read from the weights of one run.
-        self.shares_graph = parametrization == "orthogonal"
+        # The step size of "monotone" is a Python number computed from the weights.
+        self.supports_vmap = parametrization == "orthogonal"
         self.unit_rows = unit_rows
         self.input_weight = nn.Linear(in_channels, hidden_channels, bias=False)
         self.dropout = Dropout(dropout)
@@ -97,20 +110,29 @@ class MIGNN(GraphModel):
 
     @property
     def solve_log(self) -> SolveLog:
-        """How the equation of the last pass was solved, forward and, once run, backward."""
+        """How the equation of the last pass was solved."""
         return self.steady_state.log
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return ``(num_nodes, row_channels)``."""
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the decoded states."""
         with torch.autocast(x.device.type, enabled=False):  # a certificate needs full precision
             z = self.states(x, propagation).to(x.dtype)
         if self.unit_rows:
             z = nn.functional.normalize(z, dim=-1)
-        rows: Tensor = self.decoder(self.dropout(z))
-        return rows
+        out: Tensor = self.decoder(self.dropout(z))
+        return out
 
     def states(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the equilibrium :math:`Z`, shape ``(num_nodes, hidden_channels)``."""
+        r"""Return the solution of the equation.
+
+        Args:
+            x (torch.Tensor): Node features.
+            propagation (Propagation): The operator of the graph.
+
+        Shapes:
+            - **input:** node features :math:`(|\mathcal{V}|, F_{in})`
+            - **output:** states :math:`(|\mathcal{V}|, F)`
+        """
         weight = self.weight().to(propagation.dtype)
         bias = self.input_weight(x).to(propagation.dtype)
         if isinstance(self.weight, OrthogonalWeight):
@@ -119,11 +141,11 @@ class MIGNN(GraphModel):
             step, contraction = _forward_backward(weight, self.weight, propagation)
 
         def image(z: Tensor, weight: Tensor, bias: Tensor, values: Tensor) -> Tensor:
-            drawn = z @ weight.mT + bias
-            hop: Tensor = Product.apply(values, drawn, propagation)  # type: ignore[no-untyped-call]
+            drive = z @ weight.mT + bias
+            hop: Tensor = Product.apply(values, drive, propagation)  # type: ignore[no-untyped-call]
             if step is None:
                 return hop.relu()
-            return (z - step * (z - drawn + hop)).relu()
+            return (z - step * (z - drive + hop)).relu()
 
         params = (weight, bias, propagation.values)
         z: Tensor = self.steady_state(
@@ -133,10 +155,10 @@ class MIGNN(GraphModel):
 
 
 def _contraction(kappa: float, propagation: Propagation) -> float | None:
-    r"""What is proven of :math:`Z \mapsto P Z W^{\top}` if :math:`W` has the norm ``kappa``.
+    r"""Return the contraction factor of :math:`Z \mapsto P Z W^{\top}` with norm ``kappa`` of W.
 
-    Rows are mixed by :math:`P` and columns by :math:`W`, which is bounded in the Euclidean norm
-    alone; where :math:`P` is bounded in another one, nothing is.
+    The bound on :math:`W` holds in the Euclidean norm, so nothing is proven if :math:`P` is
+    bounded in another norm.
     """
     if propagation.norm.kind != "frobenius":
         return None
@@ -146,12 +168,12 @@ def _contraction(kappa: float, propagation: Propagation) -> float | None:
 def _forward_backward(
     weight: Tensor, monotone: MonotoneWeight, propagation: Propagation
 ) -> tuple[float, float]:
-    """Return the step that contracts, and by how much it does."""
+    """Return the step size and the contraction factor of the forward-backward step."""
     if not propagation.symmetric or propagation.norm_bound > 1:
         raise ArgumentError(
-            "the graph must be undirected and its operator of norm one at most with "
-            "parametrization='monotone' (got another one), for the eigenvalues of the Laplacian "
-            "to lie in [0, 2]; make it undirected, or use parametrization='orthogonal'"
+            "the graph must be undirected with an operator of norm at most one for "
+            "parametrization='monotone' (got another one), so that the eigenvalues of the "
+            "Laplacian lie in [0, 2]; make it undirected, or use parametrization='orthogonal'"
         )
     constant = min(1.0, float(monotone.mu.detach().exp())) * (1 - ROUNDING)
     norm = float(torch.linalg.matrix_norm(weight.detach().double(), 2))

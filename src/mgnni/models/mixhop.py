@@ -1,37 +1,57 @@
-"""MixHop: several powers of the operator in every layer."""
+"""MixHop: several powers of the operator per layer."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
+from mgnni.errors import check_int
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import MixHopConv, check_powers
-from mgnni.layers.inputs import MLP
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.mlp import MLP
 from mgnni.layers.stack import Stack
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
+from mgnni.models.base import EncoderModel
 
 
-class MixHop(GraphModel):
-    r"""MixHop of `Abu-El-Haija et al., ICML 2019`.
+class MixHop(EncoderModel):
+    r"""MixHop: convolutions that concatenate several powers of the operator.
 
-    .. math::  H_{l+1} = \mathrm{ReLU}\Big(\big\Vert_{j \in \text{powers}} P^j H_l W_{l,j}
-               + b_l\Big),
+    From the `"MixHop: Higher-Order Graph Convolutional Architectures via Sparsified Neighborhood
+    Mixing" <https://arxiv.org/abs/1905.00067>`_ paper.
 
-    and a linear map at the end.
+    .. math::
+        \mathbf{H}_{l+1} = \mathrm{ReLU}\Big(\big\Vert_{j \in \text{powers}} \mathbf{P}^j
+        \mathbf{H}_l \mathbf{W}_{l,j} + \mathbf{b}_l\Big),
+
+    followed by a linear layer.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the hidden layers, for each power.
-        out_channels: classes, or labels.
-        num_layers: graph convolutions.
-        powers: hops of a layer.
-        batch_norm: normalise what goes into a ReLU.
-        dropout: probability, before every map.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        normalization: of the graph; ``"auto"``: ``"sym"`` if it is undirected, else ``"dir"``.
-        self_loops: add a self-loop to every node.
-        flow: which way messages go along an edge.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of each hidden sample per power.
+        out_channels (int): Number of classes or labels.
+        num_layers (int, optional): Number of graph convolutions. (default: :obj:`2`)
+        powers (tuple[int, ...], optional): Distinct powers of the operator.
+            (default: :obj:`(0, 1, 2)`)
+        batch_norm (bool, optional): Whether to apply batch normalization before every ReLU.
+            (default: :obj:`True`)
+        dropout (float, optional): Dropout probability before every layer. (default: :obj:`0.5`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        normalization (str, optional): Normalization of the adjacency matrix. :obj:`"auto"` selects
+            :obj:`"sym"` for undirected and :obj:`"dir"` for directed graphs.
+            (default: :obj:`"auto"`)
+        self_loops (bool, optional): Whether to add self-loops to the input graph.
+            (default: :obj:`True`)
+        flow (str, optional): Direction of message passing, :obj:`"source_to_target"` or
+            :obj:`"target_to_source"`. (default: :obj:`"source_to_target"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -49,27 +69,19 @@ class MixHop(GraphModel):
         self_loops: bool = True,
         flow: str = "source_to_target",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization=normalization,
-            self_loops=self_loops,
-            flow=flow,
-        )
+        graph = GraphOptions(normalization, self_loops, flow)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         width = len(check_powers(powers)) * hidden_channels
         self.stack = Stack(
-            lambda a, _: MixHopConv(a, hidden_channels, powers),
-            (in_channels, *(width,) * check_width("num_layers", num_layers)),
+            lambda before, _: MixHopConv(before, hidden_channels, powers),
+            (in_channels, *(width,) * check_int("num_layers", num_layers)),
             dropout,
             batch_norm,
             activate_last=True,
         )
-        self.last = MLP((width, self.row_channels), dropout, activate_last=False)
+        self.last = MLP((width, self.node_channels), dropout, activate_last=False)
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the linear map of the last layer."""
-        rows: Tensor = self.last(self.stack(x, propagation)[-1])
-        return rows
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the linear map of the output of the last convolution."""
+        out: Tensor = self.last(self.stack(x, propagation)[-1])
+        return out

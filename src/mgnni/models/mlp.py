@@ -1,28 +1,40 @@
-"""A perceptron, which does not look at the graph: what a graph network must beat."""
+"""MLP: a baseline that ignores the graph."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from mgnni.graph.propagation import Propagation
-from mgnni.layers import inputs
-from mgnni.models.base import GraphModel
+from mgnni.layers import mlp
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.models.base import EncoderModel
 
 
-class MLP(GraphModel):
-    r"""A multilayer perceptron on the features of a node alone.
+class MLP(EncoderModel):
+    r"""An MLP on the node features, without the graph.
 
-    .. math::  H_{l+1} = \mathrm{ReLU}(H_l W_l + b_l), \qquad H_0 = X,
+    .. math::
+        \mathbf{H}_{l+1} = \mathrm{ReLU}(\mathbf{H}_l \mathbf{W}_l + \mathbf{b}_l), \qquad
+        \mathbf{H}_0 = \mathbf{X},
 
-    without the ReLU at the end where nodes are classified.
+    without the last ReLU if nodes are classified.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the hidden layers.
-        out_channels: classes, or labels.
-        num_layers: linear maps.
-        dropout: probability, before every linear map.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of each hidden sample.
+        out_channels (int): Number of classes or labels.
+        num_layers (int, optional): Number of linear layers. (default: :obj:`2`)
+        dropout (float, optional): Dropout probability before every layer. (default: :obj:`0.5`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     takes_sparse_features = True
@@ -37,19 +49,13 @@ class MLP(GraphModel):
         dropout: float = 0.5,
         level: str = "auto",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization="none",  # takes any weights, as nothing is done with them
-            self_loops=False,
-        )
-        by_graph = self.readout is not None
-        self.perceptron = inputs.MLP(self.widths(num_layers), dropout, activate_last=by_graph)
+        # Edge weights are not used, so any weights are valid.
+        graph = GraphOptions("none", self_loops=False)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        activate_last = self.readout is not None
+        self.perceptron = mlp.MLP(self.layer_widths(num_layers), dropout, activate_last)
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the perceptron of the features."""
-        rows: Tensor = self.perceptron(x)
-        return rows
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the output of the last layer."""
+        out: Tensor = self.perceptron(x)
+        return out

@@ -1,33 +1,55 @@
-"""SGC: a power of the operator, and a linear map."""
+"""SGC: a linear map of propagated features."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 
+from mgnni.errors import check_int
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import GCNConv
+from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.stack import Stack
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width
+from mgnni.models.base import EncoderModel
 
 
-class SGC(GraphModel):
-    r"""SGC of `Wu et al., ICML 2019`.
+class SGC(EncoderModel):
+    r"""SGC: simple graph convolution.
 
-    .. math::  P^K X W + b.
+    From the `"Simplifying Graph Convolutional Networks" <https://arxiv.org/abs/1902.07153>`_
+    paper.
 
-    The linear map is applied first: the product is the same, and usually much narrower.
+    .. math::
+        \mathbf{H} = \mathbf{P}^K \mathbf{X} \mathbf{W} + \mathbf{b}
+
+    The linear map is applied before the propagation, which gives the same product with usually
+    far fewer channels.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the sum where whole graphs are classified; else not used.
-        out_channels: classes, or labels.
-        K: hops.
-        dropout: probability, of the features.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: by graph if a ``batch`` is given.
-        normalization: of the graph; ``"auto"``: ``"sym"`` if it is undirected, else ``"dir"``.
-        self_loops: add a self-loop to every node.
-        flow: which way messages go along an edge.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the node features that are pooled per graph. Not used to
+            classify nodes.
+        out_channels (int): Number of classes or labels.
+        K (int, optional): Number of hops. (default: :obj:`2`)
+        dropout (float, optional): Dropout probability of the features. (default: :obj:`0.0`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+        normalization (str, optional): Normalization of the adjacency matrix. :obj:`"auto"` selects
+            :obj:`"sym"` for undirected and :obj:`"dir"` for directed graphs.
+            (default: :obj:`"auto"`)
+        self_loops (bool, optional): Whether to add self-loops to the input graph.
+            (default: :obj:`True`)
+        flow (str, optional): Direction of message passing, :obj:`"source_to_target"` or
+            :obj:`"target_to_source"`. (default: :obj:`"source_to_target"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
     def __init__(
@@ -43,26 +65,13 @@ class SGC(GraphModel):
         self_loops: bool = True,
         flow: str = "source_to_target",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization=normalization,
-            self_loops=self_loops,
-            flow=flow,
-        )
-        check_width("K", K, least=0)
-        self.stack = Stack(
-            lambda a, b: GCNConv(a, b, power=K),
-            (in_channels, self.row_channels),
-            dropout,
-            batch_norm=False,
-            activate_last=False,
-        )
+        graph = GraphOptions(normalization, self_loops, flow)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        conv = partial(GCNConv, power=check_int("K", K, least=0))
+        widths = (in_channels, self.node_channels)
+        self.stack = Stack(conv, widths, dropout, batch_norm=False, activate_last=False)
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the linear map of the propagated features."""
-        rows: Tensor = self.stack(x, propagation)[-1]
-        return rows
+        out: Tensor = self.stack(x, propagation)[-1]
+        return out

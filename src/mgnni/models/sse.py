@@ -1,4 +1,4 @@
-"""SSE: steady states of a learnt update, found exactly or by the published steps."""
+"""SSE: steady states of a learnt update."""
 
 from __future__ import annotations
 
@@ -6,63 +6,85 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MLP
 
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
 from mgnni.graph.bounds import largest_degrees, row_sums
 from mgnni.graph.csr import Product
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.dropout import Dropout
+from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.regularization import Dropout
 from mgnni.layers.steady_state import SteadyState
-from mgnni.models.base import GraphModel
-from mgnni.models.check import check_width, check_widths
+from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
 
 VARIANTS = ("equilibrium", "published")
 MESSAGES = ("receiver", "sender")
 
 
-class SSE(GraphModel):
-    r"""SSE, the steady-state embeddings of `Dai et al., ICML 2018`.
+class SSE(EncoderModel):
+    r"""SSE: stochastic steady-state embedding.
 
-    A state is to stay as it is under an update by the features and the states around it:
+    From Dai, Kozareva, Dai, Smola and Song, "Learning Steady-States of Iterative Algorithms over
+    Graphs", ICML 2018.
 
-    .. math::  h_v = T(h)_v = W_2\, \sigma\Big(W_1 \Big[x_v;\,
-               \sum_{u \to v} w_{uv} [x_v; h_u]\Big]\Big), \qquad \sigma = \mathrm{ReLU},
+    The states are a fixed point of an update from features and neighbouring states:
 
-    with :math:`x_u` for the second :math:`x_v` if ``message="sender"``.
+    .. math::
+        \mathbf{h}_v = T(\mathbf{h})_v = \mathbf{W}_2\, \mathrm{ReLU}\Big(\mathbf{W}_1
+        \Big[\mathbf{x}_v;\, \sum_{u \to v} w_{uv} [\mathbf{x}_v; \mathbf{h}_u]\Big]\Big),
 
-    As published, nothing makes :math:`T` contract: it is applied a few times, damped and without
-    gradients, :math:`h \leftarrow (1 - \alpha) h + \alpha T(h)` from zero, and once more with
-    gradients, which are those of the last step alone. That is ``variant="published"``.
+    with :math:`\mathbf{x}_u` in place of the second :math:`\mathbf{x}_v` if ``message="sender"``.
 
-    With ``variant="equilibrium"`` the equation is solved. The block :math:`W_{1h}` of :math:`W_1`
-    that meets :math:`h` is multiplied by :math:`\min(1, \kappa / (\|W_2\| \|W_{1h}\| \|P\|))`,
-    with spectral norms, :math:`P` being the sum over neighbours in the graph of :math:`v`. Then
-    :math:`T` contracts by :math:`\kappa`, since the ReLU is nowhere steeper than one; where it did
-    so before it is left alone. Damping would not change the solution, and is left out.
+    In the published model :math:`T` need not contract. A few damped steps :math:`\mathbf{h}
+    \leftarrow (1 - \alpha) \mathbf{h} + \alpha T(\mathbf{h})` are made from zero without gradients,
+    followed by one step :math:`T(\mathbf{h})` with gradients. This is ``variant="published"``.
+
+    With ``variant="equilibrium"`` the equation is solved. The block :math:`\mathbf{W}_{1h}` of
+    :math:`\mathbf{W}_1` that multiplies :math:`\mathbf{h}` is scaled by :math:`\min(1, \kappa /
+    (\|\mathbf{W}_2\|_2 \|\mathbf{W}_{1h}\|_2 \|\mathbf{P}\|_2))`, where :math:`\mathbf{P}` is the
+    sum over neighbours in the graph of :math:`v`, so that :math:`T` contracts by :math:`\kappa`.
+    Damping does not change the solution and is not used.
 
     Args:
-        in_channels: features of a node.
-        hidden_channels: width of the states.
-        out_channels: classes, or labels.
-        variant: equilibrium: the equation is solved; published: a few damped steps, and the
-            gradient of one.
-        kappa: contraction factor of the equilibrium variant, above 0 and below 1.
-        alpha: damping of the published variant, above 0 and at most 1.
-        steps: number of damped steps of the published variant.
-        message: whose features go with the state of a neighbour: those of the receiver, or those
-            of the sender, the neighbour itself.
-        decoder_widths: hidden widths of the perceptron that decodes.
-        dropout: probability, on the features and on what is decoded.
-        normalization: how the graph is normalised; none: neighbours are summed up.
-        self_loops: add a self-loop to every node.
-        solver: of the equation, anderson or picard.
-        tol: relative residual to be reached in every graph, forward and backward.
-        max_iter: most steps of a solve; none: as many as are proven to be enough.
-        level: ``"node"``, ``"graph"``, or ``"auto"``: states are summed over a graph before they
-            are decoded if a ``batch`` is given.
+        in_channels (int): Size of each input sample.
+        hidden_channels (int): Size of the states.
+        out_channels (int): Number of classes or labels.
+        variant (str, optional): :obj:`"equilibrium"` solves the equation, :obj:`"published"` makes
+            a few damped steps and differentiates one. (default: :obj:`"equilibrium"`)
+        kappa (float, optional): Contraction factor of the equilibrium variant, above 0 and below
+            1. (default: :obj:`0.9`)
+        alpha (float, optional): Damping of the published variant, above 0 and at most 1.
+            (default: :obj:`0.1`)
+        steps (int, optional): Number of damped steps of the published variant.
+            (default: :obj:`20`)
+        message (str, optional): Whose features accompany the state of a neighbour, those of the
+            :obj:`"receiver"` or of the :obj:`"sender"`. (default: :obj:`"receiver"`)
+        decoder_widths (tuple[int, ...], optional): Sizes of the hidden layers of the decoder.
+            (default: :obj:`(64, 32)`)
+        dropout (float, optional): Dropout probability of the features and of the input of the
+            decoder. (default: :obj:`0.0`)
+        normalization (str, optional): Normalization of the adjacency matrix; without one,
+            neighbours are summed. (default: :obj:`"none"`)
+        self_loops (bool, optional): Whether to add self-loops to the input graph.
+            (default: :obj:`False`)
+        solver (str, optional): Solver of the equation, :obj:`"anderson"` or :obj:`"picard"`.
+            (default: :obj:`"anderson"`)
+        tol (float, optional): Relative residual to reach in every graph, in the forward and the
+            backward pass. (default: :obj:`1e-6`)
+        max_iter (int, optional): Maximum number of iterations. :obj:`None` uses as many as are
+            proven to suffice. (default: :obj:`None`)
+        level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
+            returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
+
+    Shapes:
+        - **input:**
+          node features :math:`(|\mathcal{V}|, F_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          batch vector :math:`(|\mathcal{V}|)` *(optional)*
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
-    own_readout = True  # what is decoded is a state, or a sum of states
+    own_readout = True  # the decoder applies to states or to sums of states
 
     def __init__(
         self,
@@ -84,15 +106,8 @@ class SSE(GraphModel):
         max_iter: int | None = None,
         level: str = "auto",
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            dropout=dropout,
-            level=level,
-            normalization=normalization,
-            self_loops=self_loops,
-        )
+        graph = GraphOptions(normalization, self_loops)
+        super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         self.variant = check_choice("variant", variant, VARIANTS)
         self.message = check_choice("message", message, MESSAGES)
         if not 0 < kappa < 1:
@@ -102,13 +117,13 @@ class SSE(GraphModel):
         if not 0 < alpha <= 1:
             raise ArgumentError(f"'alpha' must lie in (0, 1] (got {alpha}); use 1 for no damping")
         self.kappa, self.alpha = kappa, alpha
-        self.steps = check_width("steps", steps, least=0)
+        self.steps = check_int("steps", steps, least=0)
         self.steady_state = SteadyState(solver, tol, max_iter)
         self.dropout = Dropout(dropout)
         self.first = nn.Linear(2 * in_channels + hidden_channels, hidden_channels, bias=False)
         self.last = nn.Linear(hidden_channels, hidden_channels, bias=False)
-        widths = [hidden_channels, *check_widths("decoder_widths", decoder_widths), out_channels]
-        self.row_channels = hidden_channels
+        widths = [hidden_channels, *check_ints("decoder_widths", decoder_widths), out_channels]
+        self.node_channels = hidden_channels
         self.readout = nn.Sequential(Dropout(dropout), MLP(widths, norm=None))
 
     @property
@@ -116,13 +131,16 @@ class SSE(GraphModel):
         """How the equation of the last pass was solved; empty for the published variant."""
         return self.steady_state.log
 
-    def rows(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the states, shape ``(num_nodes, hidden_channels)``."""
+    def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Return the states."""
         with torch.autocast(x.device.type, enabled=False):
             params = self._params(self.dropout(x).to(propagation.dtype), propagation)
             h = torch.zeros_like(params[1])
             if self.variant == "published":
-                h = self._damped(h, params, propagation)
+                with torch.no_grad():
+                    for _ in range(self.steps):
+                        h = torch.lerp(h, self._update(h, params, propagation), self.alpha)
+                h = self._update(h, params, propagation)
             else:
                 h = self.steady_state(
                     lambda h, *params: self._update(h, params, propagation),
@@ -133,13 +151,6 @@ class SSE(GraphModel):
                 )
         return h.to(x.dtype)
 
-    def _damped(self, h: Tensor, params: tuple[Tensor, ...], propagation: Propagation) -> Tensor:
-        """Take the published steps; gradients see the last one."""
-        with torch.no_grad():
-            for _ in range(self.steps):
-                h = torch.lerp(h, self._update(h, params, propagation), self.alpha)
-        return self._update(h, params, propagation)
-
     def _update(self, h: Tensor, params: tuple[Tensor, ...], propagation: Propagation) -> Tensor:
         """Return ``T(h)``."""
         values, drive, inner, outer, scale = params
@@ -147,7 +158,7 @@ class SSE(GraphModel):
         return (scale * (gathered @ inner.T) + drive).relu() @ outer.T
 
     def _params(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, ...]:
-        """Return what the update depends on: edges, share of the features, weights and scale."""
+        """Return the parameters of the update: edges, features, two weights and the scale."""
         first, last = (part.weight.to(x.dtype) for part in (self.first, self.last))
         own, carried, inner = torch.split(first, [x.size(1), x.size(1), first.size(0)], dim=1)
         if self.message == "sender":
@@ -163,10 +174,16 @@ class SSE(GraphModel):
 
 
 def sum_bound(propagation: Propagation) -> Tensor:
-    r"""Return a bound on :math:`\|P\|_2` in the graph of each node, shape ``(num_nodes,)``.
+    r"""Return a bound on :math:`\|\mathbf{P}\|_2` in the graph of each node.
 
-    That of the operator where it is the same for all graphs; else of each graph alone, so that no
-    graph of a batch depends on the others.
+    If the bound of the operator is not the same for all graphs, it is computed per graph, so that
+    the graphs of a batch do not depend on one another.
+
+    Args:
+        propagation (Propagation): The operator :math:`\mathbf{P}`.
+
+    Shapes:
+        - **output:** :math:`(|\mathcal{V}|)`
     """
     if propagation.normalization in ("sym", "dir"):
         return propagation.values.new_full((propagation.num_nodes,), propagation.norm_bound)

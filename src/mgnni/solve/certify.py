@@ -21,7 +21,7 @@ from mgnni.graph.propagation import Propagation
 from mgnni.solve.equation import Equations, one_if_shared, power
 from mgnni.solve.products import biased_product
 
-LONG_ROW = 128  # entries past which the terms of a row are not taken to round independently
+LONG_SUM = 32  # terms past which the rounding errors of a sum are not taken as independent
 POWER_STEPS = 20  # of the bound on a norm
 
 
@@ -138,23 +138,29 @@ class Measurement:
         return replace(self, **{name: getattr(self, name) * factor for name in names})
 
 
+def sum_units(terms: int) -> float:
+    """Rounding error of a sum, in units in the last place.
+
+    A short sum of k terms loses about sqrt(k) units, except with negligible probability (Higham
+    and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019). That assumes
+    independent rounding errors. Sums of many equal terms, as at a hub with equal neighbors, are
+    biased and lose up to k units, so long sums are allowed that many.
+    """
+    return float(terms) if terms > LONG_SUM else math.sqrt(terms)
+
+
 @memoize
 def summation_gain(operator: Propagation) -> float:
     r"""Bounds the rounding of :math:`P z` in units in the last place, relative to :math:`\|z\|`.
 
-    A sum of k terms loses about sqrt(k) units, except with negligible probability (Higham and
-    Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019). That assumes
-    independent rounding errors. Sums of many equal terms, as at a hub with equal neighbors, lose
-    up to k units, so long rows are bounded by their length.
-
-    With :math:`M = \operatorname{diag}(c)\,|P|` for the units :math:`c` of each row, the gain is a
-    bound on the norm of :math:`M`; in the Frobenius norm, Collatz and Wielandt's bound on
-    :math:`\|M^{\top} M\|_2`.
+    With :math:`M = \operatorname{diag}(c)\,|P|` for the units :math:`c` of each row, see
+    :func:`sum_units`, the gain is a bound on the norm of :math:`M`; in the Frobenius norm, Collatz
+    and Wielandt's bound on :math:`\|M^{\top} M\|_2`.
     """
-    if operator.longest_row <= LONG_ROW:
-        return operator.norm_bound * math.sqrt(operator.longest_row)
+    if operator.longest_row <= LONG_SUM:
+        return operator.norm_bound * sum_units(operator.longest_row)
     length = operator.pattern.lengths.double().to(operator.device)
-    units = torch.where(length > LONG_ROW, length, length.sqrt())
+    units = torch.where(length > LONG_SUM, length, length.sqrt())
     values = operator.values.detach().abs().double()
     transposed, order = operator.pattern.transposed
     forth = operator.pattern.matrix(values)
@@ -179,7 +185,7 @@ def rounding_factors(equations: Equations) -> list[float]:
     for scale, norm in zip(equations.scales, equations.weights.frobenius, strict=True):
         before = power(operator.norm_bound, scale - 1)
         sums = scale * before * summation_gain(operator)
-        products = before * operator.norm_bound * (equations.channels**0.5 + 4)
+        products = before * operator.norm_bound * (sum_units(equations.channels) + 4)
         factors.append(equations.gamma * norm * (sums + products))
     return factors
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mgnni.errors import ArgumentError
 from mgnni.solve.equation import Equations, one_if_shared
-from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Expansions, Method, Proposal
 from mgnni.solve.scratch import scratch
 
 LARGEST = 2**26  # numbers in the dense systems of one equation
@@ -83,8 +83,8 @@ class Dense(Method):
 
     name = "dense"
 
-    def __init__(self, equations: Equations) -> None:
-        super().__init__(equations)
+    def __init__(self, equations: Equations, expansions: Expansions | None = None) -> None:
+        super().__init__(equations, expansions)
         size = dense_size(equations)
         if size > LARGEST:
             raise ArgumentError(

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mgnni.graph.core import Core
 from mgnni.solve.equation import PANEL, Equations, one_if_shared
-from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Method, Proposal
 from mgnni.solve.products import biased_product
 
 
@@ -33,7 +33,7 @@ class OnCore(Method):
     """
 
     def __init__(self, equations: Equations, core: Core, inner: Method) -> None:
-        super().__init__(equations)
+        super().__init__(equations, inner.expansions)
         self.core, self.inner = core, inner
         self.name = inner.name  # type: ignore[misc]
 

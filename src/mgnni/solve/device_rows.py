@@ -17,7 +17,7 @@ from torch import Tensor
 from mgnni.graph.memo import memoize
 from mgnni.graph.propagation import Propagation
 from mgnni.kernels import launches
-from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch, has_kernels
+from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import interval_expansion
 from mgnni.solve.result import Options
@@ -27,11 +27,10 @@ HIGHEST = 10_000  # degree of an expansion; never reached where the kernels appl
 
 
 def fits(equations: Equations, options: Options) -> bool:
-    """Whether :class:`DeviceRows` can solve the equations."""
+    """Whether :class:`DeviceRows` can solve equations that have kernels."""
     operator = equations.operator
     return (
         options.solver in ("auto", "wide")
-        and has_kernels(equations, options)
         and operator.symmetric
         and operator.batch is None
         and operator.num_nodes <= min(SMALL, equations.channels)

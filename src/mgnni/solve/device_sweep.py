@@ -11,7 +11,7 @@ from torch import Tensor
 from mgnni.kernels import launches
 from mgnni.kernels.terms import add_terms
 from mgnni.solve.certify import constant
-from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch, has_kernels
+from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import recurrence, sufficient_terms
 from mgnni.solve.plan import Plan
@@ -20,11 +20,10 @@ from mgnni.solve.weights import WIDE
 
 
 def fits(equations: Equations, options: Options) -> bool:
-    """Whether :class:`DeviceSweep` can solve the equations."""
+    """Whether :class:`DeviceSweep` can solve equations that have kernels."""
     sweeps = "chebyshev" if equations.operator.symmetric else "series"
     return (
         options.solver in ("auto", sweeps)
-        and has_kernels(equations, options)
         and max(equations.scales) <= launches.MOST_ROOTS
         and equations.channels <= WIDE
         and (fits_one_launch(equations) or equations.operator.pattern.lines.usable)
@@ -43,26 +42,27 @@ class DeviceExpansion:
     """
 
     def __init__(self, equations: Equations, tol: float, basis: Tensor) -> None:
-        self.equations, self.tol, self.basis = equations, tol, basis
+        self.weights, self.scales, self.gamma = equations.weights, equations.scales, equations.gamma
+        self.bound, self.chebyshev = equations.operator.norm_bound, equations.operator.symmetric
+        self.tol, self.basis = tol, basis
 
     @cached_property
     def eigenpairs(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues ``(equations, padded)`` and vectors ``(equations, channels, padded)``."""
-        return self.equations.weights.device_eigenpairs(self.basis)
+        return self.weights.device_eigenpairs(self.basis)
 
     @cached_property
     def table(self) -> launches.Table:
         """Coefficients and degrees of all columns."""
-        equations, operator = self.equations, self.equations.operator
-        scales, gamma, bound = equations.scales, equations.gamma, operator.norm_bound
+        scales, gamma, bound, tol = self.scales, self.gamma, self.bound, self.tol
         return launches.table(
             self.eigenpairs[0],
-            constant(scales, torch.int32, operator.device),
-            sufficient_terms(scales, gamma, bound, self.tol, operator.symmetric),
-            chebyshev=operator.symmetric,
+            constant(scales, torch.int32, self.weights.tensor.device),
+            sufficient_terms(scales, gamma, bound, tol, self.chebyshev),
+            chebyshev=self.chebyshev,
             gamma=gamma,
             bound=bound,
-            tol=self.tol,
+            tol=tol,
         )
 
     @cached_property
@@ -88,9 +88,10 @@ class DeviceSweep(DevicePlan):
         equations (Equations): The equations.
         options (Options): How to solve them.
         fallback (Callable): See :class:`DevicePlan`.
-        previous (Plan, optional): The plan of the previous pass. Its eigenvectors are the initial
-            vectors of the eigenvalue kernel.
-        expansion (DeviceExpansion, optional): That of the adjoint equations.
+        previous (DeviceExpansion, optional): The expansion of the previous pass. Its eigenvectors
+            are the initial vectors of the eigenvalue kernel.
+        reuse (bool, optional): Whether ``previous`` belongs to the same weights and is used as it
+            is. (default: :obj:`False`)
     """
 
     def __init__(
@@ -98,16 +99,16 @@ class DeviceSweep(DevicePlan):
         equations: Equations,
         options: Options,
         fallback: Callable[[], Plan],
-        previous: Plan | None = None,
-        expansion: DeviceExpansion | None = None,
+        previous: DeviceExpansion | None = None,
+        reuse: bool = False,
     ) -> None:
         super().__init__(equations, options, fallback)
         self.solver = "chebyshev" if equations.operator.symmetric else "series"
-        if expansion is None:
-            before = previous.expansion.basis if isinstance(previous, DeviceSweep) else None
+        if previous is None or not reuse:
+            before = None if previous is None else previous.basis
             basis = launches.basis_for(equations.weights.tensor, before)
-            expansion = DeviceExpansion(equations, SHARE * options.tol, basis)
-        self.expansion: DeviceExpansion = expansion
+            previous = DeviceExpansion(equations, SHARE * options.tol, basis)
+        self.expansion = self.device_expansion = previous
 
     @cached_property
     def synchronises(self) -> bool:
@@ -121,7 +122,7 @@ class DeviceSweep(DevicePlan):
         if adjoint.operator is self.equations.operator:
             return self
         fallback = partial(_adjoint_of, self)
-        return DeviceSweep(adjoint, self.options, fallback, expansion=self.expansion)
+        return DeviceSweep(adjoint, self.options, fallback, self.expansion, reuse=True)
 
     def _launch(self, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         eigenvalues, vectors = self.expansion.eigenpairs

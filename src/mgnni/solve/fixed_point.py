@@ -17,7 +17,7 @@ from mgnni.graph.normalize import NodeNorm
 from mgnni.solve.anderson import AndersonMixing
 from mgnni.solve.certify import Graphs, graph_max, graph_sum, spread
 from mgnni.solve.equation import Equations
-from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Method, Proposal
 from mgnni.solve.result import Records
 
 SOLVERS = ("anderson", "picard")

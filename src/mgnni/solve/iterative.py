@@ -11,7 +11,7 @@ from torch import Tensor
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.certify import frobenius, graph_sum
 from mgnni.solve.equation import Equations
-from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Method, Proposal
 
 WINDOW = 12  # directions kept by GMRES before it restarts
 

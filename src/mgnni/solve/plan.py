@@ -1,16 +1,110 @@
-"""The interface of a plan: equations, the method chosen for them, and all that follows."""
+"""The interfaces of a solution method, and of a plan to solve equations by it."""
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
+from mgnni.graph.propagation import Propagation
 from mgnni.solve.equation import Equations
+from mgnni.solve.expansion import Expansion
 from mgnni.solve.result import Options, Solution
+from mgnni.solve.weights import Weights
+
+if TYPE_CHECKING:
+    from mgnni.solve.device_sweep import DeviceExpansion
+
+Expansions: TypeAlias = dict[tuple[float, int], Expansion]
+
+
+class Proposal(NamedTuple):
+    """States that a method believes to be accurate enough; the measured residual decides."""
+
+    z: Tensor  # shape: (equations, nodes, channels)
+    iterations: Tensor  # shape: (equations, graphs)
+    exhausted: bool  # whether max_iter was too low
+    hop: Tensor | None = None  # P^m z, if the method computed it
+    image: Tensor | None = None  # gamma P^m z W + B, if the method computed it
+
+
+class Method(ABC):
+    """A method prepared for given equations. It proposes solutions and does not measure them.
+
+    The method owns everything that follows from the equations: expansions, divisors and the like.
+
+    Args:
+        equations (Equations): The equations to solve.
+        expansions (dict, optional): Expansions by tolerance and iteration budget. They depend on
+            the weights and not on the graph, so related equations share them.
+    """
+
+    name: ClassVar[str]
+    needs_symmetric_operator: ClassVar[bool] = False
+    needs_symmetric_weight: ClassVar[bool] = False
+
+    def __init__(self, equations: Equations, expansions: Expansions | None = None) -> None:
+        self.equations = equations
+        self.expansions: Expansions = {} if expansions is None else expansions
+
+    @abstractmethod
+    def propose(self, bias: Tensor, tol: float, max_iter: int) -> Proposal:
+        """Returns states whose relative residual should be at most ``tol``.
+
+        Args:
+            bias (Tensor): The bias :math:`B`, shape ``(equations, num_nodes, channels)``.
+            tol (float): Relative residual.
+            max_iter (int): Largest number of iterations.
+        """
+
+    def prepared_for(self, equations: Equations) -> Method:
+        """Returns this method for related equations, and shares what both have in common.
+
+        Args:
+            equations (Equations): The adjoint equations, or the equations on a part of the graph.
+        """
+        return type(self)(equations, self.expansions)
+
+
+@dataclass(frozen=True, eq=False)
+class Previous:
+    """What a plan leaves for the next pass of its layer. It does not keep the operator alive.
+
+    Args:
+        operator (weakref.ref): The operator.
+        scales (tuple[int, ...]): The scales.
+        gamma (float): The factor.
+        options (Options): How the equations were solved.
+        weights (Weights): The weights, with the eigenpairs that were found.
+        expansions (dict): The expansions of the method.
+        device (DeviceExpansion, optional): Eigenpairs and coefficients on a CUDA device.
+    """
+
+    operator: weakref.ref[Propagation]
+    scales: tuple[int, ...]
+    gamma: float
+    options: Options
+    weights: Weights
+    expansions: Expansions
+    device: DeviceExpansion | None
+
+    def is_for(self, equations: Equations, options: Options) -> bool:
+        """Whether the equations are the same; compares the weights number by number."""
+        mine, other = self.weights, equations.weights
+        return (
+            self.operator() is equations.operator
+            and (self.scales, self.gamma, self.options)
+            == (equations.scales, equations.gamma, options)
+            and (mine.gram, mine.tensor.shape, mine.tensor.dtype)
+            == (other.gram, other.tensor.shape, other.tensor.dtype)
+            and torch.equal(mine.tensor, other.tensor)
+        )
 
 
 class Plan(ABC):
@@ -25,8 +119,11 @@ class Plan(ABC):
         options (Options): How to solve them.
     """
 
+    device_expansion: DeviceExpansion | None = None
+
     def __init__(self, equations: Equations, options: Options) -> None:
         self.equations, self.options = equations, options
+        self.expansions: Expansions = {}
 
     @property
     @abstractmethod
@@ -52,6 +149,19 @@ class Plan(ABC):
     @abstractmethod
     def adjoint(self) -> Plan:
         """Returns the plan for the adjoint equations. It shares what both have in common."""
+
+    def previous(self) -> Previous:
+        """Returns what the next pass can reuse."""
+        equations = self.equations
+        return Previous(
+            weakref.ref(equations.operator),
+            equations.scales,
+            equations.gamma,
+            self.options,
+            equations.weights,
+            self.expansions,
+            self.device_expansion,
+        )
 
 
 @contextmanager

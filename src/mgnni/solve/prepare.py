@@ -6,18 +6,15 @@ import math
 from dataclasses import replace
 from functools import partial
 
-import torch
-
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.solve import device_rows, device_sweep
 from mgnni.solve.closed_form import Dense, Spectral, dense_size
 from mgnni.solve.core import on_core
-from mgnni.solve.device import DevicePlan
+from mgnni.solve.device import DevicePlan, has_kernels
 from mgnni.solve.equation import Equations
 from mgnni.solve.fixed_point import Anderson
 from mgnni.solve.iterative import GMRES, ConjugateGradients, Picard
-from mgnni.solve.method import Method
-from mgnni.solve.plan import Plan
+from mgnni.solve.plan import Expansions, Method, Plan, Previous
 from mgnni.solve.refine import RefinedPlan
 from mgnni.solve.result import Options
 from mgnni.solve.rows import Wide
@@ -45,30 +42,35 @@ METHODS: dict[str, type[Method]] = {
 SOLVERS = (*METHODS, "auto")
 
 
-def prepare(equations: Equations, options: Options, previous: Plan | None = None) -> Plan:
+def prepare(equations: Equations, options: Options, previous: Previous | None = None) -> Plan:
     """Chooses a method for equations, and returns the plan to solve them by it.
 
     Args:
         equations (Equations): The equations.
         options (Options): How to solve them.
-        previous (Plan, optional): The plan of the previous pass of the same layer. It is returned
-            if it is a plan for the same equations. If not, device memory that does not depend on
-            the weights is taken over.
+        previous (Previous, optional): What the plan of the last pass of the same layer has left.
+            Eigenpairs and expansions are reused if the equations are the same, and the eigenvectors
+            of other weights are the initial vectors of the eigenvalue kernel.
     """
     plan: DevicePlan | None = None
     fallback = partial(_fallback, equations, options)
-    if device_rows.fits(equations, options):
-        plan = device_rows.DeviceRows(equations, options, fallback)
-    elif device_sweep.fits(equations, options):
-        plan = device_sweep.DeviceSweep(equations, options, fallback, previous)
+    if has_kernels(equations, options):
+        if device_rows.fits(equations, options):
+            plan = device_rows.DeviceRows(equations, options, fallback)
+        elif device_sweep.fits(equations, options):
+            before = None if previous is None else previous.device
+            plan = device_sweep.DeviceSweep(equations, options, fallback, before)
     if plan is not None and not plan.synchronises:
         return plan
     weight = equations.weights.tensor
     if not bool(weight.sum().isfinite()):  # a cheap test first, which may overflow
         check_finite_weight(weight)
-    if previous is not None and _is_for(previous, equations, options):
-        return previous
-    return _refined(equations, options) if plan is None else plan
+    if previous is None or not previous.is_for(equations, options):
+        return _refined(equations, options) if plan is None else plan
+    equations = replace(equations, weights=previous.weights)
+    if plan is None:
+        return _refined(equations, options, previous.expansions)
+    return device_sweep.DeviceSweep(equations, options, fallback, previous.device, reuse=True)
 
 
 def _fallback(equations: Equations, options: Options) -> RefinedPlan:
@@ -77,25 +79,12 @@ def _fallback(equations: Equations, options: Options) -> RefinedPlan:
     return _refined(replace(equations, weights=weights), options)
 
 
-def _refined(equations: Equations, options: Options) -> RefinedPlan:
+def _refined(
+    equations: Equations, options: Options, expansions: Expansions | None = None
+) -> RefinedPlan:
     equations.require_contraction()
-    method = METHODS[choose(equations, options)](equations)
+    method = METHODS[choose(equations, options)](equations, expansions)
     return RefinedPlan(equations, options, on_core(method, equations))
-
-
-def _is_for(plan: Plan, equations: Equations, options: Options) -> bool:
-    """Whether a plan is for the same equations; compares the weights number by number."""
-    other = plan.equations
-    mine, weights = equations.weights, other.weights
-    return (
-        other.operator is equations.operator
-        and (other.scales, other.gamma) == (equations.scales, equations.gamma)
-        and plan.options == options
-        and weights.gram == mine.gram
-        and weights.tensor.shape == mine.tensor.shape
-        and weights.tensor.dtype == mine.tensor.dtype
-        and torch.equal(weights.tensor, mine.tensor)
-    )
 
 
 def choose(equations: Equations, options: Options) -> str:
@@ -136,9 +125,9 @@ def choose(equations: Equations, options: Options) -> str:
 
 def _prefers_dense(equations: Equations, tol: float) -> bool:
     """Whether a system is tiny and its contraction so close to one that iterations are slow."""
-    worst = max(equations.contractions, default=0.0)
-    if worst <= 0 or dense_size(equations) > SMALL:
-        return False
+    rate = max(equations.contractions, default=0.0)
     if equations.operator.symmetric:  # the rate of Chebyshev and conjugate gradients
-        worst = worst / (1 + math.sqrt(1 - worst**2))
-    return max(equations.scales) * math.log(tol) / math.log(worst) > MANY_STEPS
+        rate = rate / (1 + math.sqrt(1 - rate**2))
+    if rate <= 0 or max(equations.scales) * math.log(tol) / math.log(rate) <= MANY_STEPS:
+        return False
+    return dense_size(equations) <= SMALL

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure, spread
 from mgnni.solve.equation import Equations, one_if_shared
-from mgnni.solve.method import Method, Proposal
-from mgnni.solve.plan import Plan, full_precision
+from mgnni.solve.plan import Method, Plan, Proposal, full_precision
 from mgnni.solve.result import Options, Records, Solution
 
 ROUNDS = 8  # largest number of corrections; each must halve the residual
@@ -42,7 +41,7 @@ class RefinedPlan(Plan):
 
     def __init__(self, equations: Equations, options: Options, method: Method) -> None:
         super().__init__(equations, options)
-        self.method = method
+        self.method, self.expansions = method, method.expansions
 
     def adjoint(self) -> RefinedPlan:
         """Returns the plan for the adjoint equations; itself if all is symmetric."""
@@ -94,11 +93,8 @@ class RefinedPlan(Plan):
         units = torch.where(usable, 2.0 ** size.log2().floor(), 1.0)
         return units.expand(len(bias), -1)
 
-    def _propose(self, bias: Tensor, tol: float, budget: int, start: Tensor | None) -> Proposal:
-        """Solves from zero, or for the correction of initial states if these are close."""
-        # The solution of a graph must not depend on the other graphs of its batch.
-        if start is None or self.equations.operator.batch is not None:
-            return self.method.propose(bias, tol, budget)
+    def _propose_from(self, start: Tensor, bias: Tensor, tol: float, budget: int) -> Proposal:
+        """Solves for the correction of initial states if these are close, else from zero."""
         found = measure(self.equations, bias, start)
         gap = float(found.relative.max())
         if not gap < NEAR:  # also if it is nan
@@ -118,7 +114,11 @@ class RefinedPlan(Plan):
         """
         equations, tol = self.equations, self.options.tol
         budget = self.options.max_iter or sufficient_iterations(equations, tol)
-        proposal = self._propose(bias, SHARE * tol, budget, start)
+        # The solution of a graph must not depend on the other graphs of its batch.
+        if start is None or equations.operator.batch is not None:
+            proposal = self.method.propose(bias, SHARE * tol, budget)
+        else:
+            proposal = self._propose_from(start, bias, SHARE * tol, budget)
         z, iterations, exhausted = proposal[:3]
         found = measure(equations, bias, z, *proposal[3:])
         # Whether and how far a graph is corrected depends on that graph alone.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mgnni.solve.equation import one_if_shared
 from mgnni.solve.expansion import interval_expansion
-from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Method, Proposal
 from mgnni.solve.products import product
 
 

@@ -18,9 +18,9 @@ from torch.nn.functional import pad
 from mgnni.graph.propagation import Propagation
 from mgnni.kernels.terms import add_terms
 from mgnni.solve.certify import frobenius
-from mgnni.solve.equation import PANEL, Equations, one_if_shared
+from mgnni.solve.equation import PANEL, one_if_shared
 from mgnni.solve.expansion import BLOCK, Expansion, chebyshev, neumann
-from mgnni.solve.method import Method, Proposal
+from mgnni.solve.plan import Method, Proposal
 from mgnni.solve.scratch import scratch
 
 LANES = 8  # columns are dropped in groups of this size, except the last group
@@ -34,17 +34,6 @@ class Series(Method):
     name = "series"
     needs_symmetric_weight = True
 
-    def __init__(
-        self, equations: Equations, expansions: dict[tuple[float, int], Expansion] | None = None
-    ) -> None:
-        super().__init__(equations)
-        # By tolerance and budget; shared with the adjoint equations.
-        self._expansions = {} if expansions is None else expansions
-
-    def prepared_for(self, equations: Equations) -> Method:
-        """Returns the method for related equations, which have the same expansions."""
-        return type(self)(equations, self._expansions)
-
     def expand(self, tol: float, max_iter: int) -> Expansion:
         """Returns the expansion of every column."""
         return neumann(self.equations, tol, max_iter)
@@ -55,9 +44,9 @@ class Series(Method):
 
     def propose(self, bias: Tensor, tol: float, max_iter: int) -> Proposal:
         """Sums as many terms as the proven bounds ask for."""
-        if (tol, max_iter) not in self._expansions:
-            self._expansions[tol, max_iter] = self.expand(tol, max_iter)
-        expansion = self._expansions[tol, max_iter]
+        if (tol, max_iter) not in self.expansions:
+            self.expansions[tol, max_iter] = self.expand(tol, max_iter)
+        expansion = self.expansions[tol, max_iter]
         # The choice depends on one equation alone, not on what is solved beside it.
         if bias.device.type == "cpu" and bias[0].numel() > SMALL:
             z, degrees = self._in_panels(bias, expansion)
@@ -111,7 +100,7 @@ class Series(Method):
                 side_by_side = torch.bmm(bias, vectors).permute(1, 0, 2)
                 columns.view(nodes, count, channels).copy_(side_by_side)
                 torch.index_select(columns, 1, place, out=c)
-            if operator.pattern.lines.fit(operator.values, c):
+            if c.is_cuda and operator.pattern.lines.fit(operator.values, c):
                 _add_terms(operator, expansion, order, (columns, c, before))
             else:
                 evaluate(operator, expansion, order, memory)

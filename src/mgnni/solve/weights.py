@@ -96,7 +96,8 @@ class Weights:
     @cached_property
     def eigenpairs(self) -> Eigenpairs:
         """Eigenpairs of symmetric weights, computed in float64 so that they add no error."""
-        if self.gram and self.channels and not self.exact and has_eigenpairs(self.tensor):
+        usable = self.gram and self.channels and not self.exact and self.tensor.is_cuda
+        if usable and has_eigenpairs(self.tensor):
             values, vectors = self.device_eigenpairs()
             kept = self.channels
             error = CLOSE * values.size(1)

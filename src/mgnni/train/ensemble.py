@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from mgnni.layers.dropout import Dropout
-from mgnni.models.base import OnGraphs
+from mgnni.layers.regularization import Dropout
+from mgnni.models.base import GraphModel
 from mgnni.models.catalog import make_model
 from mgnni.train.config import Config
 from mgnni.train.runs import INITIAL, Run, dropout_keys, dropout_offset
 
 
-def build_model(config: Config, in_channels: int, out_channels: int, level: str) -> OnGraphs:
+def build_model(config: Config, in_channels: int, out_channels: int, level: str) -> GraphModel:
     """Build the model of a configuration.
 
     Args:
@@ -33,7 +33,7 @@ def build_model(config: Config, in_channels: int, out_channels: int, level: str)
     )
 
 
-def meta_model(config: Config, in_channels: int, out_channels: int, level: str) -> OnGraphs:
+def meta_model(config: Config, in_channels: int, out_channels: int, level: str) -> GraphModel:
     """As :func:`build_model`, on the meta device: without memory and random numbers."""
     with torch.device("meta"):
         return build_model(config, in_channels, out_channels, level)

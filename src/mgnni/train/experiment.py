@@ -10,7 +10,7 @@ from functools import cached_property
 from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError, DataError
-from mgnni.models.base import OnGraphs
+from mgnni.models.base import GraphModel
 from mgnni.train.config import Config
 from mgnni.train.ensemble import meta_model
 from mgnni.train.learner import check_graphs
@@ -75,7 +75,7 @@ class Experiment:
         return sorted({run.split for run in self.runs})
 
     @cached_property
-    def model(self) -> OnGraphs:
+    def model(self) -> GraphModel:
         """The model on the meta device; building it checks its options."""
         task = self.task
         return meta_model(self.config, task.num_features, len(task.classes), task.level)
@@ -93,7 +93,7 @@ class Experiment:
     def groups(self) -> list[list[Run]]:
         """Return the runs in groups that are trained side by side."""
         size = 1
-        if self.together and self.task.unit == "node" and self.model.shares_graph:
+        if self.together and self.task.unit == "node" and self.model.supports_vmap:
             size = max(MAX_GROUP // self.size, 1)
         return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
 

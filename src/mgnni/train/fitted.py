@@ -18,7 +18,7 @@ from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema
 from mgnni.errors import ArgumentError, DataError, check_choice
 from mgnni.files import atomic_write
-from mgnni.models.base import OnGraphs
+from mgnni.models.base import GraphModel
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.config import Config, from_dict
 from mgnni.train.ensemble import build_model, meta_model
@@ -92,7 +92,7 @@ class Fitted:
         values = [one.get(self.metric, float("-inf")) for one in self.val]
         return values.index(max(values))
 
-    def model(self, run: int | None = None) -> OnGraphs:
+    def model(self, run: int | None = None) -> GraphModel:
         """Return a module with the weights of a run, in evaluation mode.
 
         Args:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from mgnni.data.task import Task
-from mgnni.layers.features import sparse_features
-from mgnni.models.check import check_finite
+from mgnni.layers.graph_module import check_finite
+from mgnni.layers.mlp import sparse_features
 from mgnni.train.captured import CapturedEpoch, NotCapturable
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared, row_losses

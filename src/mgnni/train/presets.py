@@ -19,7 +19,7 @@ from typing import Any
 
 from mgnni.errors import check_choice
 from mgnni.models.catalog import MGNNI, find_model
-from mgnni.models.presets import PRESETS as MODEL_PRESETS
+from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
 from mgnni.train.config import Config, changed, options_class
 
 PRESETS = ("paper", "authors")

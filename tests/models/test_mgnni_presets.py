@@ -1,11 +1,11 @@
-"""The authors' configurations: their parameters counted, their graphs worked out by hand."""
+"""The authors' configurations: numbers of parameters, options and known solutions."""
 
 import pytest
 import torch
 
 from mgnni import MGNNI, ArgumentError
-from mgnni.layers.dropout import Dropout
-from mgnni.models.presets import PRESETS
+from mgnni.layers.regularization import Dropout
+from mgnni.models.mgnni_presets import PRESETS
 from models.cases import (
     CLASSES,
     FEATURES,
@@ -93,7 +93,7 @@ def test_options_are_those_of_the_authors_code(
         ("ppi", {"head_channels": 8}, False, "sym"),
     ],
 )
-def test_logits_are_those_of_the_equations(name, changes, directed, normalization, device):
+def test_logits_match_the_equations(name, changes, directed, normalization, device):
     model = MGNNI.from_preset(name, FEATURES, CLASSES, tol=1e-12, **changes)
     model = model.to(device, torch.float64).eval()
     edge_index, edge_weight = graph(directed, device)
@@ -102,7 +102,7 @@ def test_logits_are_those_of_the_equations(name, changes, directed, normalizatio
     torch.testing.assert_close(model(x, edge_index, edge_weight), want, rtol=1e-8, atol=1e-10)
 
 
-def test_tu_gives_one_row_a_graph(device):
+def test_tu_returns_one_row_per_graph(device):
     model = MGNNI.from_preset("tu", FEATURES, CLASSES, tol=1e-12, hidden_channels=4)
     model = model.to(device, torch.float64).eval()
     x, edge_index, batch, _ = batch_of_graphs(device)
@@ -111,8 +111,8 @@ def test_tu_gives_one_row_a_graph(device):
     torch.testing.assert_close(model(x, edge_index, batch=batch), want, rtol=1e-8, atol=1e-10)
 
 
-def test_wikipedia_gathers_from_the_nodes_pointed_to(device):
-    """Worked out by hand for one channel, where g(F) = 1, with the bias at node 2 only.
+def test_wikipedia_aggregates_out_neighbours(device):
+    """Solve by hand for one channel, where g(F) = 1, with a bias at node 2 only.
 
     The edges 0->1, 0->2, 1->2, 2->0 have out-degrees 2, 1, 1; with s = 1/sqrt(2)
 
@@ -140,7 +140,7 @@ def test_wikipedia_gathers_from_the_nodes_pointed_to(device):
     torch.testing.assert_close(seen[0], want, rtol=1e-10, atol=0)
 
 
-def test_changes_go_over_the_preset_and_leave_it_as_it_is():
+def test_arguments_override_the_preset_without_changing_it():
     before = {name: dict(options) for name, options in PRESETS.items()}
     model = MGNNI.from_preset("tu", 7, 2, scales=(1, 4), gamma=0.6, dropout=0.25)
     assert (model.equilibrium.scales, model.equilibrium.gamma) == ((1, 4), 0.6)
@@ -148,11 +148,11 @@ def test_changes_go_over_the_preset_and_leave_it_as_it_is():
     assert before == PRESETS
 
 
-def test_an_unknown_preset_is_refused_with_the_nearest_name():
+def test_unknown_presets_raise_with_the_closest_match():
     with pytest.raises(ArgumentError, match=r"'name' .*got 'wikipdia'.*did you mean 'wikipedia'"):
         MGNNI.from_preset("wikipdia", 7, 2)
 
 
-def test_an_unknown_change_is_refused():
+def test_unknown_arguments_are_refused():
     with pytest.raises(TypeError, match="normalisation"):
         MGNNI.from_preset("tu", 7, 2, normalisation="sym")

@@ -1,15 +1,15 @@
 """The four configurations of MGNNI that its authors released, as arguments of the model.
 
-They differ from the text of the paper in places; where they do, these follow the released code,
-which is what the published numbers came from.
+Where they differ from the text of the paper, they follow the released code, which produced the
+published results.
 
 ``webkb``
-    Cornell, Texas, Wisconsin; make the graph undirected. The features themselves are the bias, so
-    the equilibria are as wide as the features.
+    Cornell, Texas and Wisconsin, with an undirected graph. The bias is the features themselves, so
+    that the equilibria have as many channels as the features.
 ``wikipedia``
-    Chameleon, Squirrel, directed: every node gathers from the nodes it points to.
+    Chameleon and Squirrel, with a directed graph. Each node aggregates its out-neighbours.
 ``ppi``
-    PPI; a deep head 2048 wide. Batches of graphs with one row a node.
+    PPI, with a deep head of width 2048 and logits per node of batches of graphs.
 ``tu``
     Graph classification.
 """
@@ -22,7 +22,7 @@ from mgnni.errors import check_choice
 
 PRESETS: dict[str, dict[str, Any]] = {
     "webkb": {
-        "hidden_channels": None,  # as many as features
+        "hidden_channels": None,  # the number of features
         "input_map": "identity",
         "dropout": 0.5,
         "normalization": "sym",
@@ -62,7 +62,12 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def preset(name: str, in_channels: int) -> dict[str, Any]:
-    """Return the arguments of a preset for features of this width."""
+    """Return the arguments of a preset.
+
+    Args:
+        name (str): :obj:`"webkb"`, :obj:`"wikipedia"`, :obj:`"ppi"` or :obj:`"tu"`.
+        in_channels (int): Number of features.
+    """
     options = dict(PRESETS[check_choice("name", name, PRESETS)])
     if options["hidden_channels"] is None:
         options["hidden_channels"] = in_channels

@@ -1,10 +1,11 @@
 import pytest
 import torch
-from torch.func import functional_call, vmap
+from torch.autograd import gradcheck
+from torch.func import functional_call, stack_module_state, vmap
 
 from kernels import reference
-from mgnni.layers import dropout as dropout_module
-from mgnni.layers.dropout import Dropout, keep_mask
+from mgnni.layers import regularization
+from mgnni.layers.regularization import BatchNorm, Dropout, keep_mask
 
 SIZE = 100_000
 
@@ -18,12 +19,12 @@ def mask(number: int, p: float = 0.5) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.9])
-def test_the_rate_is_the_one_asked_for(p):
+def test_masks_have_the_requested_rate(p):
     kept = torch.stack([mask(number, p) for number in range(20)]).double()
     assert abs(float(kept.mean()) - (1 - p)) < 4 * (p * (1 - p) / kept.numel()) ** 0.5 + 1e-12
 
 
-def test_masks_of_different_keys_places_and_neighbours_are_uncorrelated():
+def test_masks_are_uncorrelated_over_keys_and_places():
     masks = torch.stack([mask(number) for number in range(30)]).double() * 2 - 1
     correlation = masks @ masks.T / SIZE
     off = correlation - torch.diag(torch.diagonal(correlation))
@@ -43,7 +44,7 @@ def mask_of_raw(raw: int) -> torch.Tensor:
     return keep_mask(torch.tensor(raw), torch.arange(SIZE, dtype=torch.int32), 0.5)
 
 
-def test_a_key_decides_the_mask_and_leaves_the_generator_alone(device):
+def test_keyed_dropout_does_not_use_the_global_generator(device):
     layer = Dropout(0.5).to(device)
     layer.keyed = True
     x = torch.ones(7, 11, device=device)
@@ -57,12 +58,12 @@ def test_a_key_decides_the_mask_and_leaves_the_generator_alone(device):
     assert layer.eval()(x) is x
 
 
-def test_the_mask_is_the_same_on_every_device(device):
+def test_masks_are_the_same_on_every_device(device):
     here = keep_mask(key(3).to(device), torch.arange(SIZE, dtype=torch.int32, device=device), 0.3)
     assert torch.equal(here.cpu(), mask(3, 0.3))
 
 
-def test_runs_together_have_the_masks_they_have_alone(device):
+def test_vmapped_runs_have_the_masks_of_single_runs(device):
     layer = Dropout(0.4).to(device)
     layer.keyed = True
     x = torch.rand(5, 6, device=device)
@@ -73,7 +74,7 @@ def test_runs_together_have_the_masks_they_have_alone(device):
         assert torch.equal(one, layer(x))
 
 
-def test_without_a_key_it_is_torchs_own(device):
+def test_dropout_without_a_key_is_that_of_torch(device):
     x = torch.ones(50, 50, device=device)
     torch.manual_seed(0)
     ours = Dropout(0.3).to(device)(x)
@@ -81,23 +82,23 @@ def test_without_a_key_it_is_torchs_own(device):
     torch.testing.assert_close(ours, torch.nn.Dropout(0.3)(x), rtol=0, atol=0)
 
 
-def test_it_adds_nothing_to_a_state_dict():
+def test_dropout_adds_nothing_to_a_state_dict():
     assert not Dropout().state_dict()
 
 
 def fused(x: torch.Tensor, key: torch.Tensor, place: torch.Tensor | None, p: float) -> torch.Tensor:
-    return dropout_module._Drop.apply(x, key, place, p)
+    return regularization._Drop.apply(x, key, place, p)
 
 
 @pytest.fixture
 def kernel(device, monkeypatch):
-    """The kernel, or on a CPU what it does."""
+    """The kernel, or its reference implementation on a CPU."""
     if device.type == "cpu":
-        monkeypatch.setattr(dropout_module, "dropped", reference.dropped)
+        monkeypatch.setattr(regularization, "dropped", reference.dropped)
 
 
 @pytest.mark.parametrize("placed", [False, True])
-def test_the_fused_way_is_the_plain_one(kernel, placed, device):
+def test_fused_dropout_equals_the_unfused_one(kernel, placed, device):
     x = torch.randn(6, 9, device=device, requires_grad=True)
     number = key(5).to(device)
     count = torch.arange(x.numel(), dtype=torch.int32, device=device).view(x.shape)
@@ -112,7 +113,7 @@ def test_the_fused_way_is_the_plain_one(kernel, placed, device):
 
 
 @pytest.mark.parametrize("dims", [(0, 0), (None, 0), (1, 0), (0, None)], ids=str)
-def test_the_fused_way_of_several_runs_and_its_gradient(kernel, dims, device):
+def test_fused_dropout_supports_vmap_and_gradients(kernel, dims, device):
     x = torch.randn(4, 4, 5, device=device, requires_grad=True)
     shared = x if dims[0] is not None else x[0]
     keys = torch.stack([key(number) for number in range(4)]).to(device)
@@ -130,3 +131,59 @@ def test_the_fused_way_of_several_runs_and_its_gradient(kernel, dims, device):
     cotangent = torch.randn_like(found)
     ours, theirs = (torch.autograd.grad(y, x, cotangent)[0] for y in (found, wanted))
     torch.testing.assert_close(ours, theirs)
+
+
+def batch_norms(device, dtype=torch.float64):
+    ours, theirs = BatchNorm(5).to(device, dtype), torch.nn.BatchNorm1d(5).to(device, dtype)
+    with torch.no_grad():
+        for parameter in (ours.weight, ours.bias):
+            parameter.uniform_(0.5, 2)
+    theirs.load_state_dict(ours.state_dict())
+    return ours, theirs
+
+
+def test_batch_norm_is_that_of_torch_in_training_and_evaluation(device):
+    ours, theirs = batch_norms(device)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(7, 5, dtype=torch.float64, device=device) * 3 + seed
+        torch.testing.assert_close(ours(x), theirs(x))
+    for name, value in theirs.state_dict().items():
+        torch.testing.assert_close(ours.state_dict()[name], value)
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
+
+
+def test_batch_norm_has_correct_gradients(device):
+    ours, _ = batch_norms(device)
+    x = torch.randn(6, 5, dtype=torch.float64, device=device, requires_grad=True)
+    assert gradcheck(ours, (x,))
+
+
+def test_batch_norm_refuses_a_single_row_like_torch(device):
+    ours, _ = batch_norms(device)
+    with pytest.raises(ValueError, match="more than 1 value"):
+        ours(torch.zeros(1, 5, dtype=torch.float64, device=device))
+
+
+def test_batch_norm_of_vmapped_runs_is_bitwise_that_of_each_run():
+    models = [batch_norms("cpu", torch.float32)[0] for _ in range(6)]
+    x = torch.randn(6, 183, 5)
+
+    def passes(chosen):
+        parameters, buffers = stack_module_state([models[i] for i in chosen])
+        rows = x[chosen].requires_grad_()
+
+        def one(p, b, row):
+            return functional_call(models[0], (p, b), (row,))
+
+        y = vmap(one)(parameters, buffers, rows)
+        (grad,) = torch.autograd.grad((y * y.detach().cos()).sum(), rows)
+        return y, grad, buffers["running_var"]
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for together, alone in zip(passes([0, 1, 2, 3, 4, 5]), passes([4]), strict=True):
+            assert torch.equal(together[4], alone[0])
+    finally:
+        torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""Explicit models are their equations: logits, gradients, batches and odd graphs, all by hand."""
+"""Explicit models against dense implementations: logits, gradients, batches and unusual graphs."""
 
 import copy
 import pickle
@@ -10,7 +10,7 @@ from torch_geometric.utils import remove_self_loops
 
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
-from mgnni.layers.features import sparse_features
+from mgnni.layers.mlp import sparse_features
 from mgnni.models.gcn import GCN
 from mgnni.models.graphsage import GraphSAGE
 from mgnni.models.jknet import JKNet
@@ -44,7 +44,7 @@ def ones(edge_index):
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("name", CASES)
-def test_logits_and_gradients_are_those_of_the_equations(name, directed, device):
+def test_logits_and_gradients_match_the_equations(name, directed, device):
     model = make(name, device)
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -66,12 +66,12 @@ def test_graph_options_reach_the_operator(name, normalization, device):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_parameters_are_counted_by_a_formula(name, device):
+def test_the_number_of_parameters_is_as_expected(name, device):
     assert sum(p.numel() for p in make(name, device).parameters()) == CASES[name][2]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_whole_graphs_are_summed_and_read_out(name, device):
+def test_nodes_are_summed_per_graph_and_read_out(name, device):
     model = make(name, device, level="graph")
     x, edge_index, batch, alone = batch_of_graphs(device)
     logits = model(x, edge_index, batch=batch)
@@ -84,7 +84,7 @@ def test_whole_graphs_are_summed_and_read_out(name, device):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_node_has_the_same_row_in_a_batch(name, device):
+def test_nodes_have_the_same_logits_in_a_batch(name, device):
     model = make(name, device, level="node")
     x, edge_index, batch, alone = batch_of_graphs(device)
     rows = model(x, edge_index, batch=batch)
@@ -96,16 +96,16 @@ def test_a_node_has_the_same_row_in_a_batch(name, device):
 
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", [name for name in CASES if name != "jknet, lstm"])
-def test_models_mapped_over_are_the_models_alone(name, training, device):
+def test_vmapped_models_match_single_models(name, training, device):
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
     models = [make(name, device, seed, dropout=0.5).train(training) for seed in range(3)]
     assert_runs_are_each_alone(models, x, edge_index, edge_weight, inside=True, **TOLERANCE)
 
 
-def test_what_cannot_be_mapped_over_says_so(device):
-    assert not make("jknet, lstm", device).shares_graph
-    assert JKNet.shares_graph
+def test_models_without_vmap_support_say_so(device):
+    assert not make("jknet, lstm", device).supports_vmap
+    assert JKNet.supports_vmap
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)
@@ -120,7 +120,7 @@ def test_dropout_acts_in_training_only(name, device):
 
 @pytest.mark.parametrize("nodes", [0, 1, 3])
 @pytest.mark.parametrize("name", CASES)
-def test_graphs_without_edges(name, nodes, device):
+def test_graphs_without_edges_are_supported(name, nodes, device):
     model = make(name, device)
     x = normal(nodes, FEATURES, device=device).requires_grad_()
     edge_index = torch.empty(2, 0, dtype=torch.long, device=device)
@@ -137,7 +137,7 @@ def test_graphs_without_edges(name, nodes, device):
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)
-def test_a_propagation_in_place_of_edges(name, device):
+def test_a_propagation_gives_the_output_of_its_edges(name, device):
     model = make(name, device)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -146,8 +146,8 @@ def test_a_propagation_in_place_of_edges(name, device):
 
 
 @pytest.mark.parametrize("name", [n for n in ONE_OF_EACH if n not in FLOORS])
-def test_only_nodes_within_reach_matter(name, device):
-    """On a directed path, what the last node holds is nothing to the others."""
+def test_only_nodes_within_the_receptive_field_matter(name, device):
+    """On a directed path the features of the last node do not affect the others."""
     model = make(name, device)
     edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]], device=device)
     x = normal(4, FEATURES, device=device)
@@ -162,7 +162,7 @@ def test_only_nodes_within_reach_matter(name, device):
 
 
 @pytest.mark.parametrize("name", FLOORS)
-def test_floors_do_not_look_at_the_graph(name, device):
+def test_floors_ignore_the_graph(name, device):
     model = make(name, device)
     x = normal(NODES, FEATURES, device=device)
     edge_index, edge_weight = graph(True, device)
@@ -172,7 +172,7 @@ def test_floors_do_not_look_at_the_graph(name, device):
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)
-def test_sparse_features_where_a_linear_map_is_all_that_sees_them(name, device):
+def test_sparse_features_give_the_output_of_dense_ones(name, device):
     model = make(name, device)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device).clamp(min=0)
@@ -185,7 +185,7 @@ def test_sparse_features_where_a_linear_map_is_all_that_sees_them(name, device):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_parameters_are_drawn_anew(name, device):
+def test_reset_parameters_changes_all_parameters(name, device):
     model = make(name, device, level="graph")
     with torch.no_grad():
         for parameter in model.parameters():
@@ -196,7 +196,7 @@ def test_parameters_are_drawn_anew(name, device):
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)
-def test_copies_are_the_model(name, device):
+def test_copies_give_the_same_output(name, device):
     model = make(name, device)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device)
@@ -234,7 +234,7 @@ PYG = {
 
 
 @pytest.mark.parametrize("name", PYG)
-def test_as_the_model_of_pyg_with_the_same_parameters(name, device):
+def test_models_match_pyg_with_the_same_parameters(name, device):
     ours, theirs = (model().to(device, torch.float64).eval() for model in PYG[name])
     state = ours.state_dict()
     for seed, (key, tensor) in enumerate(state.items()):
@@ -267,7 +267,7 @@ def test_as_the_model_of_pyg_with_the_same_parameters(name, device):
         lambda: Linear(FEATURES, HIDDEN, 0),
     ],
 )
-def test_refusals(build):
+def test_invalid_arguments_are_refused(build):
     with pytest.raises(ArgumentError, match=r"must .*\(got .*\)") as refusal:
         build()
     assert "\n" not in str(refusal.value)

@@ -1,12 +1,15 @@
-"""Wide weights on small graphs, against the closed form from all eigenpairs."""
+"""Wide weights on small graphs, row by row, against the closed form from all eigenpairs."""
 
 import pytest
 import torch
-from solve.test_outliers import trained, with_spectrum
 from torch_geometric.utils import to_undirected
 
-from mgnni import ConvergenceError, Propagation, Status, solve_equilibria, solve_equilibrium
+from mgnni import ConvergenceError, Propagation, Status, solve_equilibrium
+from mgnni.solve.equation import Equations
+from mgnni.solve.rows import Wide
+from mgnni.solve.weights import Weights
 from problems import chain, generator, lopsided_edges, propagation
+from solve.test_weights import trained, with_spectrum
 
 CHANNELS = 150
 SPECTRA = {
@@ -14,8 +17,8 @@ SPECTRA = {
     "slow": torch.cat([torch.tensor([0.999]), torch.zeros(CHANNELS - 1)]).double(),
     "many": torch.linspace(0, 0.12, CHANNELS, dtype=torch.float64),
     "of both signs": torch.linspace(-0.9, 0.9, CHANNELS, dtype=torch.float64),
-    "all alike": torch.full((CHANNELS,), 0.5, dtype=torch.float64),
-    "nothing": torch.zeros(CHANNELS, dtype=torch.float64),
+    "all equal": torch.full((CHANNELS,), 0.5, dtype=torch.float64),
+    "zero": torch.zeros(CHANNELS, dtype=torch.float64),
 }
 
 
@@ -49,7 +52,7 @@ def test_the_solution_is_the_closed_form(spectrum, scale, dtype, device):
         assert (result.solver, result.status) == ("wide", Status.CONVERGED)
 
 
-def test_negative_eigenvalues_of_the_operator(device):
+def test_operators_with_negative_eigenvalues_are_solved(device):
     # Without self-loops the chain has eigenvalues of both signs, so mu has too.
     operator = Propagation.from_edge_index(
         chain(9).to(device), 9, self_loops=False, dtype=torch.float64
@@ -68,7 +71,7 @@ def test_graphs_of_a_batch_are_separate_problems(device):
         edges.append(to_undirected(edge_index, num_nodes=size) + first)
         first += size
     batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-    order = torch.randperm(first, generator=generator(0))  # graphs need not stand together
+    order = torch.randperm(first, generator=generator(0))  # nodes of a graph need not be adjacent
     place = torch.argsort(order)
     edge_index, batch = place[torch.cat(edges, 1)].to(device), batch[order].to(device)
     operator = Propagation.from_edge_index(edge_index, first, batch=batch, dtype=torch.float64)
@@ -81,27 +84,34 @@ def test_graphs_of_a_batch_are_separate_problems(device):
     assert result.graph_error_bound.shape == (len(sizes),)
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", [True, False], ids=["one bias", "a bias each"])
 def test_equations_together_are_those_alone(shared, device):
     operator = propagation("sym", 15).to(device)
     w = torch.stack([with_spectrum(trained(CHANNELS), seed)[0] for seed in (0, 1)]).to(device)
-    bias = torch.randn(2, 15, CHANNELS, dtype=torch.float64, device=device)
-    bias = bias[0] if shared else bias
-    if not shared:
-        alone = [
-            solve_equilibrium(operator, w[i], bias[i], i + 1, 0.9, solver="wide", tol=1e-12).value
-            for i in (0, 1)
-        ]
-        expected = [closed_form(operator, w[i], bias[i], i + 1, 0.9) for i in (0, 1)]
-        torch.testing.assert_close(torch.stack(alone), torch.stack(expected))
-        return
-    results = solve_equilibria(operator, w, bias, (1, 2), 0.9, solver="wide", tol=1e-12)
-    for index, result in enumerate(results):
-        expected = closed_form(operator, w[index], bias, index + 1, 0.9)
-        assert relative(result.value, expected) <= 1e-10
+    bias = torch.randn(1 if shared else 2, 15, CHANNELS, dtype=torch.float64, device=device)
+    bias = bias.expand(2, -1, -1)
+    found = Wide(Equations(operator, (1, 2), 0.9, Weights(w))).propose(bias, 1e-12, 1000)
+    assert not found.exhausted
+    for i in (0, 1):
+        expected = closed_form(operator, w[i], bias[i], i + 1, 0.9)
+        assert relative(found.z[i], expected) <= 1e-10
 
 
-def test_few_products_are_enough_once_outliers_are_set_apart(device):
+@pytest.mark.parametrize("scale", [1, 12])
+@pytest.mark.parametrize("gamma", [0.9, 0.999])
+def test_a_single_isolated_node_is_solved(gamma, scale, device):
+    """P is [[1]] and W the identity, so the state is the bias over 1 - gamma."""
+    empty = torch.zeros(2, 0, dtype=torch.long, device=device)
+    operator = Propagation.from_edge_index(empty, 1, dtype=torch.float64)
+    eye = torch.eye(128, dtype=torch.float64, device=device)
+    bias = torch.randn(1, 128, dtype=torch.float64, device=device)
+    result = solve_equilibrium(operator, eye, bias, scale, gamma, solver="wide")
+    assert result.converged
+    expected = bias / (1 - gamma)
+    assert (result.value - expected).norm() <= min(result.error_bound, 1e-3 * expected.norm())
+
+
+def test_few_products_suffice_once_outliers_are_separated(device):
     operator = propagation("sym", 20).to(device)
     bias = torch.randn(20, CHANNELS, dtype=torch.float64, device=device)
     w = with_spectrum(trained(CHANNELS))[0].to(device)
@@ -135,16 +145,3 @@ def test_gradients_are_those_of_the_closed_form(device):
         strict=True,
     ):
         torch.testing.assert_close(got, known, rtol=1e-8, atol=1e-9)
-
-
-@pytest.mark.parametrize(("nodes", "expected"), [(513, "wide"), (514, "cg")])
-def test_auto_takes_it_for_graphs_smaller_than_the_weight(nodes, expected, device):
-    operator = Propagation.from_edge_index(chain(nodes).to(device), nodes)
-    w = torch.diag(torch.linspace(0, 0.05, 513, device=device))
-    bias = torch.randn(nodes, 513, device=device)
-    result = solve_equilibrium(operator, w, bias, 1, 0.9)
-    assert result.solver == expected
-    # W is diagonal, so every column is an equation of its own.
-    hop = operator.to_dense().double() @ result.value.double()
-    residual = 0.9 * hop * w.diag().double() + bias.double() - result.value.double()
-    assert residual.norm() <= 2e-6 * bias.norm()

@@ -1,10 +1,10 @@
-"""The graph network with attention against loops over nodes and edges."""
+"""The attention graph network against loops over nodes and edges."""
 
 import pytest
 import torch
 
 from mgnni import ArgumentError
-from mgnni.layers.attention_gn import ACTIVATIONS, AGGREGATIONS, AttentionGN
+from mgnni.layers.attention import ACTIVATIONS, AGGREGATIONS, AttentionGN
 from models.cases import NODES, graph, normal
 from models.cgs_by_hand import layer_by_hand
 
@@ -17,7 +17,7 @@ def make_layer(device, **options):
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_values_and_gradients_are_those_of_the_equations(aggregation, activation, device):
+def test_attention_gn_matches_its_equations_with_gradients(aggregation, activation, device):
     layer = make_layer(device, aggregation=aggregation, activation=activation)
     (source, target), _ = graph(True, device)  # two nodes have no edges, one edge is there twice
     x = normal(NODES, 5, device=device).requires_grad_()
@@ -37,7 +37,7 @@ def test_values_and_gradients_are_those_of_the_equations(aggregation, activation
 
 
 @pytest.mark.parametrize("num_nodes", [0, 1, 3])
-def test_without_edges_a_node_has_itself_alone(num_nodes, device):
+def test_attention_gn_without_edges_uses_the_node_only(num_nodes, device):
     layer = make_layer(device)
     x = normal(num_nodes, 5, device=device)
     none = torch.empty(0, dtype=torch.long, device=device)
@@ -47,7 +47,7 @@ def test_without_edges_a_node_has_itself_alone(num_nodes, device):
     torch.testing.assert_close(nodes, layer.node(alone), **TOLERANCE)
 
 
-def test_large_scores_do_not_overflow(device):
+def test_large_attention_scores_do_not_overflow(device):
     layer = make_layer(device, aggregation="sum", activation="relu")
     with torch.no_grad():
         layer.attention.last.bias.fill_(1e4)
@@ -58,7 +58,7 @@ def test_large_scores_do_not_overflow(device):
     assert nodes.isfinite().all()
 
 
-def test_parameters_are_counted(device):
+def test_attention_gn_has_the_expected_number_of_parameters(device):
     def perceptron(inputs, outputs):
         return inputs * 6 + 6 + 6 * outputs + outputs
 
@@ -66,7 +66,7 @@ def test_parameters_are_counted(device):
     assert count == perceptron(2 + 5 + 5, 4) + perceptron(2 + 5 + 5, 1) + perceptron(4 + 5, 3)
 
 
-def test_reset_draws_everything_anew(device):
+def test_reset_parameters_changes_all_parameters(device):
     layer = make_layer(device)
     before = [p.clone() for p in layer.parameters()]
     layer.reset_parameters()
@@ -74,6 +74,6 @@ def test_reset_draws_everything_anew(device):
 
 
 @pytest.mark.parametrize("option", ["aggregation", "activation"])
-def test_unknown_names_are_refused(option):
+def test_unknown_aggregations_and_activations_are_refused(option):
     with pytest.raises(ArgumentError, match=f"'{option}' must be one of"):
         AttentionGN((5, 3), (2, 4), 6, **{option: "max"})

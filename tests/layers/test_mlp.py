@@ -1,3 +1,5 @@
+"""The MLP against the same matrix products, with dense and with sparse features."""
+
 import copy
 import pickle
 
@@ -7,8 +9,70 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call, stack_module_state, vmap
 
 from mgnni import MGNNI, ArgumentError
-from mgnni.layers.features import Features, _Multiply
-from mgnni.layers.inputs import MLP
+from mgnni.layers.mlp import MLP, SparseMatrix, _Multiply
+from problems import generator
+
+
+def features(device, rows=5, columns=3):
+    return torch.randn(rows, columns, dtype=torch.float64, generator=generator(1)).to(device)
+
+
+def make(widths, device, *, dropout=0.5, activate_last=False):
+    return MLP(widths, dropout, activate_last).to(device, torch.float64)
+
+
+def test_mlp_has_one_weight_and_bias_per_layer(device):
+    shapes = [tuple(p.shape) for p in make((3, 7, 5, 4), device).parameters()]
+    assert shapes == [(7, 3), (7,), (5, 7), (5,), (4, 5), (4,)]
+
+
+@pytest.mark.parametrize("activate_last", [False, True], ids=["mlp", "mlp-relu"])
+def test_mlp_is_linear_maps_with_relus_in_between(activate_last, device):
+    mlp = make((3, 7, 5, 4), device, activate_last=activate_last).eval()
+    x = features(device)
+    w1, b1, w2, b2, w3, b3 = mlp.parameters()
+    zero = torch.zeros((), dtype=torch.float64, device=device)
+    h = torch.maximum(x @ w1.T + b1, zero)
+    h = torch.maximum(h @ w2.T + b2, zero)
+    want = h @ w3.T + b3
+    assert (want < 0).any()  # or the last ReLU would not show
+    if activate_last:
+        want = torch.maximum(want, zero)
+    torch.testing.assert_close(mlp(x), want, rtol=1e-12, atol=1e-14)
+
+
+def test_mlp_of_one_layer_is_linear(device):
+    mlp = make((3, 4), device).eval()
+    weight, bias = mlp.parameters()
+    x = features(device)
+    torch.testing.assert_close(mlp(x), x @ weight.T + bias, rtol=1e-12, atol=1e-14)
+
+
+def test_dropout_comes_before_every_linear_map_and_never_after_the_last(device):
+    # With weights of one and biases of zero an entry is a sum of inputs that were kept, doubled.
+    mlp = make((1, 1, 1), device, dropout=0.5).train()
+    with torch.no_grad():
+        for parameter in mlp.parameters():
+            parameter.fill_(1.0 if parameter.dim() == 2 else 0.0)
+    values = set(mlp(torch.ones(400, 1, dtype=torch.float64, device=device)).flatten().tolist())
+    assert values == {0.0, 4.0}  # twice doubled or dropped
+    with torch.no_grad():
+        mlp.linear[-1].bias.fill_(3.0)
+    values = set(mlp(torch.ones(400, 1, dtype=torch.float64, device=device)).flatten().tolist())
+    assert values == {3.0, 7.0}  # the last bias is never dropped
+
+
+def test_reset_parameters_depends_on_the_seed_only(device):
+    mlp = make((3, 7, 4), device)
+    before = [p.detach().clone() for p in mlp.parameters()]
+    torch.manual_seed(5)
+    mlp.reset_parameters()
+    once = [p.detach().clone() for p in mlp.parameters()]
+    torch.manual_seed(5)
+    mlp.reset_parameters()
+    for old, new, again in zip(before, once, mlp.parameters(), strict=True):
+        assert (old != new).any()
+        torch.testing.assert_close(again.detach(), new, rtol=0, atol=0)
 
 
 def bag_of_words(rows=9, columns=13, dtype=torch.float64):
@@ -20,9 +84,9 @@ def bag_of_words(rows=9, columns=13, dtype=torch.float64):
     return x
 
 
-def test_the_product_and_its_derivatives(device):
+def test_sparse_product_has_correct_derivatives(device):
     x = bag_of_words().to(device)
-    features = Features.of(x.to_sparse_csr())
+    features = SparseMatrix.from_csr(x.to_sparse_csr())
     weight = torch.rand(1, 13, 4, dtype=torch.float64, device=device, requires_grad=True)
 
     def product(w):
@@ -34,7 +98,7 @@ def test_the_product_and_its_derivatives(device):
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_sparse_features_are_the_dense_ones(keyed, device):
+def test_sparse_features_give_the_output_of_dense_ones(keyed, device):
     x = bag_of_words().to(device)
     mlp = MLP((13, 6, 4), 0.5, False).to(device, torch.float64)
     for dropout in mlp.dropout:
@@ -49,7 +113,7 @@ def test_sparse_features_are_the_dense_ones(keyed, device):
         torch.testing.assert_close(one, other)
 
 
-def test_runs_together(device):
+def test_sparse_features_support_vmap(device):
     x = bag_of_words().to(device).to_sparse_csr()
     models = [MLP((13, 6, 4), 0.5, False).to(device, torch.float64).eval() for _ in range(3)]
     parameters, buffers = stack_module_state(models)
@@ -69,7 +133,7 @@ def test_a_model_takes_sparse_features_and_copies_and_pickles(device):
 
 
 @pytest.mark.parametrize("options", [{"input_map": "identity"}, {"head": "residual"}])
-def test_where_features_are_used_as_they_are_sparse_ones_are_refused(options):
+def test_sparse_features_are_refused_where_they_are_used_directly(options):
     model = MGNNI(13, 13, 3, **options)
     assert not model.takes_sparse_features
     x = bag_of_words(dtype=torch.float32).to_sparse_csr()
@@ -84,7 +148,7 @@ def test_another_sparse_layout_is_refused_with_the_remedy():
 
 
 @pytest.mark.parametrize("first", ["row", "place", "transposed"])
-def test_what_inference_has_made_serves_training(first, device):
+def test_caches_made_in_inference_mode_serve_training(first, device):
     x = bag_of_words().to(device).to_sparse_csr()
     mlp = MLP((13, 4), 0.5, False).to(device, torch.float64)
     for dropout in mlp.dropout:

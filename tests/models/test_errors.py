@@ -1,4 +1,4 @@
-"""What the model refuses, and that each refusal names the argument, the value and the remedy."""
+"""Errors of MGNNI, which name the argument, the value and the remedy."""
 
 import pytest
 import torch
@@ -86,7 +86,7 @@ CONSTRUCTION = {
 
 
 @pytest.mark.parametrize("name", CONSTRUCTION)
-def test_bad_options_are_refused_at_once(name):
+def test_invalid_options_are_refused_at_construction(name):
     changes, message = CONSTRUCTION[name]
     good = {"in_channels": 5, "hidden_channels": 4, "out_channels": 3}
     MGNNI(**good)
@@ -100,7 +100,7 @@ def test_an_unknown_option_is_refused():
 
 
 def bad(value, at=(2, 1)):
-    """Features with one entry that is not a number."""
+    """Features with one entry replaced by ``value``."""
     x = normal(NODES, FEATURES, device="cpu")
     x[at] = value
     return x
@@ -143,6 +143,10 @@ CALL = {
         r"'edge_index' .*\(2, num_edges\).*got \(4, 2\).*first row",
     ),
     "edge index a list": ({"edge_index": [[0], [1]]}, r"'edge_index' .*got list"),
+    "a sparse adjacency of another size": (
+        {"edge_index": torch.eye(NODES + 1).to_sparse()},
+        r"'num_nodes' .*10.*got 9",
+    ),
     "a bipartite adjacency": (
         {"edge_index": torch.ones(NODES, 3).to_sparse()},
         r"'edge_index' .*square.*bipartite",
@@ -186,7 +190,7 @@ CALL = {
 
 
 @pytest.mark.parametrize("name", CALL)
-def test_bad_inputs_are_refused(name, device):
+def test_invalid_inputs_are_refused(name, device):
     changes, message = CALL[name]
     changes = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in changes.items()}
     model = make_model(device)
@@ -239,7 +243,7 @@ def test_a_solve_that_runs_out_of_iterations_is_refused(device):
         model(normal(NODES, FEATURES, device=device), graph(True, device)[0])
 
 
-def test_what_does_not_fit_a_propagation_is_refused(device):
+def test_weights_and_batches_that_do_not_match_a_propagation_are_refused(device):
     model = make_model(device)
     x, (edge_index, edge_weight) = normal(NODES, FEATURES, device=device), graph(True, device)
     one = Propagation.from_edge_index(edge_index, NODES, edge_weight, "dir")
@@ -250,7 +254,7 @@ def test_what_does_not_fit_a_propagation_is_refused(device):
         model(x, one, batch=two)
 
 
-def test_features_that_do_not_fit_a_propagation_are_refused_by_their_own_name(device):
+def test_features_that_do_not_match_a_propagation_are_named_x(device):
     model = make_model(device)
     edge_index, edge_weight = graph(True, device)
     propagation = Propagation.from_edge_index(edge_index, NODES, edge_weight, "dir")
@@ -259,7 +263,7 @@ def test_features_that_do_not_fit_a_propagation_are_refused_by_their_own_name(de
 
 
 @pytest.mark.parametrize("other", ["short", "another split"])
-def test_another_batch_than_that_of_the_propagation_is_refused(other, device):
+def test_a_batch_other_than_that_of_the_propagation_is_refused(other, device):
     model = make_model(device)
     x = normal(NODES, FEATURES, device=device)
     none = torch.empty(2, 0, dtype=torch.long, device=device)

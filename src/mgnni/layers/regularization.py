@@ -1,0 +1,150 @@
+"""Dropout and batch norm that give the same results for a single run and for vmapped runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mgnni.kernels.launches import dropped
+from mgnni.kernels.nvrtc import why_not
+
+_ODD = -1640531535, 2146121005, -2073254261  # odd 32-bit constants with well-mixed bits
+
+
+def keep_mask(key: Tensor, place: Tensor, p: float) -> Tensor:
+    r"""Return a dropout mask as a deterministic function of a key.
+
+    This is a counter-based random number generator: the mask of an entry depends on nothing but
+    the key and the place of the entry, so it is the same in any order, on any device, and for one
+    run or many.
+
+    Args:
+        key (torch.Tensor): A 64-bit integer.
+        place (torch.Tensor): Index of each entry, as 32-bit integers.
+        p (float): Probability of an entry to be dropped.
+
+    Shapes:
+        - **key:** :math:`()`
+        - **place:** :math:`(*)`
+        - **output:** mask :math:`(*)`, true where an entry is kept
+    """
+    low, high = key.to(torch.int32), (key >> 32).to(torch.int32)
+    bits = place * _ODD[0] + low
+    # Right shifts of signed integers copy the sign bit; the bitwise_and clears the copies.
+    bits = bits.bitwise_xor_((bits >> 16).bitwise_and_(0xFFFF)).mul_(_ODD[1]).add_(high)
+    bits = bits.bitwise_xor_((bits >> 15).bitwise_and_(0x1FFFF)).mul_(_ODD[2])
+    bits = bits.bitwise_xor_((bits >> 16).bitwise_and_(0xFFFF)).mul_(_ODD[1])
+    return bits >= round(p * 2**32) - 2**31
+
+
+class _Drop(torch.autograd.Function):
+    """Keyed dropout as one CUDA kernel, which recomputes the mask in the backward pass."""
+
+    @staticmethod
+    def forward(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
+        runs = x if key.dim() else x.unsqueeze(0)
+        return dropped(runs, key.view(-1), place, p).view(x.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, key, place, ctx.p = inputs
+        ctx.save_for_backward(key, place)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        key, place = ctx.saved_tensors
+        grad: Tensor = _Drop.apply(grads[0], key, place, ctx.p)  # type: ignore[no-untyped-call]
+        return grad, None, None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[Any, ...], x: Tensor, key: Tensor, place: Tensor | None, p: float
+    ) -> tuple[Tensor, int]:
+        """Map over runs, which have different keys and the same places."""
+        size = info.batch_size
+        x = x.expand(size, *x.shape) if in_dims[0] is None else x.movedim(in_dims[0], 0)
+        key = key.expand(size) if in_dims[1] is None else key
+        fused: Tensor = _Drop.apply(x, key, place, p)  # type: ignore[no-untyped-call]
+        return fused, 0
+
+
+class Dropout(nn.Module):
+    r""":class:`torch.nn.Dropout` with an optional key that determines the mask.
+
+    Args:
+        p (float, optional): Probability of an entry to be dropped. (default: :obj:`0.5`)
+
+    Attributes:
+        keyed (bool): Whether the mask is computed from ``key`` instead of torch's random number
+            generator.
+        key (torch.Tensor): A 64-bit integer; a buffer that is not part of ``state_dict``.
+
+    Shapes:
+        - **input:** :math:`(*)`
+        - **output:** :math:`(*)`
+    """
+
+    key: Tensor
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = p
+        self.keyed = False
+        self.register_buffer("key", torch.zeros((), dtype=torch.long), persistent=False)
+
+    def forward(self, x: Tensor, place: Tensor | None = None) -> Tensor:
+        """Randomly set entries to zero and scale up the others, in training mode only.
+
+        Args:
+            x (torch.Tensor): The input.
+            place (torch.Tensor, optional): Index of each entry, as 32-bit integers, if ``x`` holds
+                only some entries of a larger tensor. (default: :obj:`None`)
+        """
+        if not self.training or self.p == 0:
+            return x
+        if not self.keyed:
+            return nn.functional.dropout(x, self.p)
+        if x.device.type == "cuda" and x.dtype is torch.float32 and why_not() is None:
+            fused: Tensor = _Drop.apply(x, self.key, place, self.p)  # type: ignore[no-untyped-call]
+            return fused
+        if place is None:
+            count = torch.arange(x.numel(), dtype=torch.int32, device=x.device)
+            place = count.view(x.shape)
+        return x * keep_mask(self.key, place, self.p) / (1 - self.p)
+
+    def extra_repr(self) -> str:
+        """Return the dropout probability, and whether masks are computed from a key."""
+        return f"p={self.p}" + (", keyed" if self.keyed else "")
+
+
+class BatchNorm(nn.BatchNorm1d):
+    r""":class:`torch.nn.BatchNorm1d` over nodes, without fused kernels.
+
+    The fused batch norm of vmapped runs sums in another order than that of a single run. The sums
+    of this module are bitwise the same for both.
+
+    Shapes:
+        - **input:** :math:`(|\mathcal{V}|, F)`
+        - **output:** :math:`(|\mathcal{V}|, F)`
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise each channel by batch statistics in training, else by running statistics."""
+        running_mean, running_var = self.running_mean, self.running_var
+        rate, count = self.momentum, x.size(0)
+        if running_mean is None or running_var is None or rate is None:
+            return super().forward(x)
+        if not self.training or count < 2:
+            return super().forward(x)
+        mean = x.mean(0)
+        centred = x - mean
+        var = (centred * centred).mean(0)
+        with torch.no_grad():
+            running_mean.mul_(1 - rate).add_(mean.detach().to(running_mean.dtype), alpha=rate)
+            unbiased = var.detach().to(running_var.dtype) * (count / (count - 1))
+            running_var.mul_(1 - rate).add_(unbiased, alpha=rate)
+            if self.num_batches_tracked is not None:
+                self.num_batches_tracked.add_(1)
+        return centred * torch.rsqrt(var + self.eps) * self.weight + self.bias

@@ -1,0 +1,295 @@
+"""Propose, measure, correct: returned states have met the tolerance by measurement."""
+
+import pytest
+import torch
+
+from mgnni import Propagation, solve_equilibrium
+from mgnni.solve.certify import measure
+from mgnni.solve.equation import Equations
+from mgnni.solve.plan import Method, Proposal, full_precision
+from mgnni.solve.prepare import METHODS, prepare
+from mgnni.solve.refine import RefinedPlan
+from mgnni.solve.result import Options, Status
+from mgnni.solve.weights import Weights
+from problems import chain, dense_solution, generator, propagation, weight
+
+
+@pytest.mark.parametrize("solver", ["picard", "anderson", "gmres", "series", "auto"])
+@pytest.mark.parametrize("normalization", ["sym", "dir", "out", "row"])
+def test_float32_reaches_a_tolerance_near_its_rounding(normalization, solver, device):
+    """Corrected with float64 residuals, float32 states meet 5e-7, eight times their unit."""
+    for seed in range(12):
+        operator = propagation(normalization, 20, seed).to(device).to(torch.float32)
+        w = weight("rank-one", 3, seed).to(device).float()
+        bias = torch.randn(20, 3, generator=generator(seed)).to(device)
+        gamma = (0.8, 0.95, 0.99)[seed % 3]
+        result = solve_equilibrium(operator, w, bias, 1 + seed % 4, gamma, solver=solver, tol=5e-7)
+        expected = dense_solution(operator, w, bias, 1 + seed % 4, gamma)
+        error = (result.value.double() - expected).norm().item()
+        assert error <= result.error_bound
+
+
+def test_a_correction_that_meets_the_tolerance_is_kept(device):
+    """The residual is just above the tolerance before and below it after, halved or not."""
+    leaves = torch.arange(1, 40)
+    edge_index = torch.stack([leaves, torch.zeros_like(leaves)]).to(device)
+    operator = Propagation.from_edge_index(
+        edge_index, 40, normalization="out", flow="target_to_source", dtype=torch.float32
+    )
+    w = weight("rank-one", 3).to(device).float()
+    for seed in range(20):
+        bias = torch.randn(40, 3, generator=generator(seed)).to(device)
+        result = solve_equilibrium(operator, w, bias, 3, 0.9, solver="picard", tol=1e-6)
+        assert result.relative_residual <= 1e-6
+
+
+@pytest.mark.parametrize("form", ["indefinite", "random"])
+@pytest.mark.parametrize("solver", ["series", "chebyshev", "spectral", "dense"])
+def test_a_proposal_to_a_proven_tolerance_meets_it_without_correction(solver, form, device):
+    operator = propagation("sym").to(device)
+    for seed in range(5):
+        w = weight(form, 4, seed).unsqueeze(0).to(device)
+        bias = torch.randn(1, 12, 4, dtype=torch.float64, generator=generator(seed)).to(device)
+        for scale in (1, 2, 3, 8):
+            equations = Equations(operator, (scale,), 0.95, Weights(w))
+            found = METHODS[solver](equations).propose(bias, 1e-11, 10**6)
+            assert measure(equations, bias, found.z).relative.item() <= 1e-11
+
+
+class Proposed(Method):
+    """Proposes given states: first the one, then the other ones for every correction."""
+
+    name = "proposed"
+
+    def __init__(self, equations, *states):
+        super().__init__(equations)
+        self.states = iter(states)
+
+    def propose(self, bias, tol, max_iter):
+        steps = torch.ones(len(bias), self.equations.operator.num_graphs, dtype=torch.long)
+        return Proposal(next(self.states), steps, False)
+
+
+def two_graphs(device):
+    """One equation over two equal graphs, its bias and its exact solution."""
+    edge_index = torch.cat([chain(5), chain(5) + 5], 1).to(device)
+    batch = torch.arange(2, device=device).repeat_interleave(5)
+    operator = Propagation.from_edge_index(edge_index, 10, batch=batch, dtype=torch.float64)
+    w = weight("random", 3).to(device)
+    bias = torch.randn(10, 3, dtype=torch.float64, generator=generator(1)).to(device)
+    exact = dense_solution(operator, w, bias, 1, 0.9)
+    return Equations(operator, (1,), 0.9, Weights(w[None])), bias[None], exact[None]
+
+
+def test_a_correction_is_kept_only_by_the_graphs_that_it_improves(device):
+    equations, bias, exact = two_graphs(device)
+    error = 1e-3 * torch.randn(exact.shape, dtype=torch.float64, generator=generator(2)).to(device)
+    correction = -error  # exact for the first graph, ten times the error for the second
+    correction[:, 5:] *= -10
+    method = Proposed(equations, exact + error, correction)
+    found = RefinedPlan(equations, Options(tol=1e-9), method).solve(bias)
+    torch.testing.assert_close(found.z[:, :5], exact[:, :5], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(found.z[:, 5:], (exact + error)[:, 5:], rtol=0, atol=0)
+    (stats,) = found.records.stats
+    assert stats.status is Status.STAGNATED
+    assert stats.graph_iterations.tolist() == [2, 1]
+    residual = equations.gamma * equations.hop(found.z) @ equations.weights.tensor + bias - found.z
+    assert stats.residual == pytest.approx(residual[0, 5:].norm().item(), rel=1e-12)
+    assert stats.graph_relative_residual[0] <= 1e-9 < stats.graph_relative_residual[1]
+
+
+def test_corrections_stop_once_they_gain_little(device):
+    """Each one removes a tenth of the error, which is less than half."""
+    equations, bias, exact = two_graphs(device)
+    error = torch.randn(exact.shape, dtype=torch.float64, generator=generator(2)).to(device)
+    method = Proposed(equations, exact + error, -0.1 * error, -0.1 * error)
+    found = RefinedPlan(equations, Options(tol=1e-9), method).solve(bias)
+    torch.testing.assert_close(found.z, exact + 0.9 * error)
+    assert found.records.stats[0].status is Status.STAGNATED
+
+
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
+def test_a_looser_tolerance_takes_no_more_work(solver, device):
+    operator = Propagation.from_edge_index(chain(30).to(device), 30, dtype=torch.float64)
+    w = weight("rank-one", 2).to(device)
+    bias = torch.randn(30, 2, dtype=torch.float64, device=device)
+    counts = [
+        solve_equilibrium(operator, w, bias, 1, 0.9, solver=solver, tol=tol).iterations
+        for tol in (0.5, 1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
+    ]
+    assert counts == sorted(counts)
+    closed_form = solver in ("spectral", "wide", "dense")
+    assert closed_form or counts[-1] > counts[0]
+
+
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
+def test_solving_twice_gives_the_same(solver, device):
+    operator = propagation("sym").to(device)
+    w = weight("random", 3).to(device)
+    bias = torch.randn(12, 3, dtype=torch.float64, device=device)
+    first, second = (
+        solve_equilibrium(operator, w, bias, 2, 0.9, solver=solver).value for _ in range(2)
+    )
+    torch.testing.assert_close(first, second, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
+def test_later_solves_do_not_write_into_a_solution(solver, device):
+    operator = propagation("sym").to(device)
+    w = weight("random", 3).to(device)
+    biases = torch.randn(3, 12, 3, dtype=torch.float64, device=device)
+    values = [solve_equilibrium(operator, w, b, 2, 0.9, solver=solver).value for b in biases]
+    kept = [value.clone() for value in values]
+    for bias in biases.flip(0):
+        solve_equilibrium(operator, w, bias, 3, 0.9, solver=solver)
+    for value, before in zip(values, kept, strict=True):
+        assert torch.equal(value, before)
+
+
+def test_autocast_does_not_reach_the_solve(device):
+    operator = propagation("dir").to(device).to(torch.float32)
+    w = weight("random", 3).to(device).float()
+    bias = torch.randn(12, 3, device=device)
+    for solver in ("picard", "gmres", "series"):
+        plain = solve_equilibrium(operator, w, bias, 2, 0.9, solver=solver).value
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            under = solve_equilibrium(operator, w, bias, 2, 0.9, solver=solver).value
+        assert under.dtype is torch.float32
+        torch.testing.assert_close(under, plain, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("choice", ["highest", "high", "medium"])
+def test_products_are_in_full_precision_on_a_cpu_too(choice):
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(choice)
+        with full_precision(torch.device("cpu")):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == choice
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_reduced_precision_does_not_reach_the_solve(device):
+    operator = propagation("dir", 64).to(device).to(torch.float32)
+    w = weight("random", 64).to(device).float()
+    bias = torch.randn(64, 64, device=device)
+    expected = dense_solution(operator, w[:1, :1], bias[:, :1], 1, 0.9)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        result = solve_equilibrium(operator, w, bias, 2, 0.9, tol=1e-6)
+        small = solve_equilibrium(operator, w[:1, :1], bias[:, :1], 1, 0.9, tol=1e-6)
+        assert torch.get_float32_matmul_precision() == "medium", "the caller's choice was undone"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    p = operator.to_dense().double() @ operator.to_dense().double()
+    residual = 0.9 * p @ result.value.double() @ w.double() + bias.double() - result.value.double()
+    assert residual.norm() <= 1.5e-6 * result.value.double().norm()
+    assert (small.value.double() - expected).norm().item() <= small.error_bound
+
+
+@pytest.mark.parametrize("solver", [*METHODS, "auto"])
+def test_training_works_after_inference_mode(solver, device):
+    """Matrices, memory and eigenpairs created under inference_mode are reused for gradients."""
+    operator = propagation("sym", 9, seed=7).to(device).to(torch.float32)
+    w = weight("random", 3).to(device).float()
+    bias = torch.randn(9, 3, device=device)
+    with torch.inference_mode():
+        inside = solve_equilibrium(operator, w, bias, 2, 0.9, solver=solver, tol=1e-6).value
+    learned = bias.clone().requires_grad_()
+    outside = solve_equilibrium(operator, w, learned, 2, 0.9, solver=solver, tol=1e-6).value
+    torch.testing.assert_close(outside.detach(), inside.clone(), rtol=1e-6, atol=1e-6)
+    cotangent = torch.randn(9, 3, device=device)
+    (grad,) = torch.autograd.grad(outside, learned, cotangent)
+    expected = dense_solution(operator.adjoint(), w.T, cotangent, 2, 0.9)
+    torch.testing.assert_close(grad.double(), expected, rtol=1e-4, atol=1e-4)
+
+
+EXTREMES = [
+    (torch.float32, -130),
+    (torch.float32, -60),
+    (torch.float32, -30),
+    (torch.float32, 40),
+    (torch.float32, 110),
+    (torch.float64, -900),
+    (torch.float64, 900),
+]
+
+
+@pytest.mark.parametrize("solver", ["auto", "picard", "dense"])
+@pytest.mark.parametrize(("dtype", "power"), EXTREMES, ids=str)
+def test_states_hops_and_records_are_in_the_units_of_the_bias(dtype, power, solver, device):
+    """Every graph has its own unit, and the solution is linear in the bias."""
+    equations, bias, _ = two_graphs(device)
+    stack = equations.weights.tensor.repeat(2, 1, 1).to(dtype)
+    equations = Equations(equations.operator.to(dtype), (1, 2), 0.9, Weights(stack))
+    units = torch.tensor([2.0**power, 1.0], device=device, dtype=torch.float64)
+    row = units[equations.operator.batch].unsqueeze(1)
+    plain = bias[0].to(dtype).expand(2, -1, -1)
+    scaled = (plain.double() * row).to(dtype)
+    plan = prepare(equations, Options(solver, tol=1e-6))
+    one, other = plan.solve(plain), plan.solve(scaled)
+    digits = 1e-5 if power > -120 else 1e-3  # numbers at the end of the range have fewer
+    for i, scale in enumerate((1, 2)):
+        expected = dense_solution(equations.operator, stack[i], plain[i].double(), scale, 0.9)
+        for graph in (0, 1):
+            mine = equations.operator.batch == graph
+            z, hop = other.z[i].double() / row, other.hop[i].double() / row
+            p = torch.linalg.matrix_power(equations.operator.to_dense().double(), scale)
+            assert (z - expected)[mine].norm() <= digits * expected[mine].norm()
+            assert (hop - p @ expected)[mine].norm() <= digits * expected[mine].norm()
+            stats, before = other.records.stats[i], one.records.stats[i]
+            error = (z - expected)[mine].norm().item()
+            bound = stats.graph_error_bound[graph].item() / units[graph].item()
+            assert error <= bound + 1e-13
+            assert bound <= 1e3 * before.graph_error_bound[graph].item() + digits
+            assert stats.converged
+
+
+@pytest.mark.parametrize("memory", ["fast", "low"])
+@pytest.mark.parametrize("power", [-60, -30, 40])
+def test_gradients_of_the_weight_scale_with_the_bias(power, memory, device):
+    operator = propagation("dir", dtype=torch.float32).to(device)
+    bias = torch.randn(12, 4, generator=generator()).to(device)
+    cotangent = torch.randn(12, 4, generator=generator(1)).to(device)
+    gradients = []
+    for unit in (1.0, 2.0**power):
+        w = weight("general").float().to(device).requires_grad_()
+        z = solve_equilibrium(operator, w, unit * bias, 2, memory=memory).value
+        gradients.append(torch.autograd.grad((z * cotangent).sum(), w)[0])
+    torch.testing.assert_close(gradients[1] / 2.0**power, gradients[0], rtol=1e-4, atol=1e-6)
+
+
+def test_initial_states_that_are_close_are_corrected(device):
+    operator, w = propagation("dir").to(device), weight("general", 3).unsqueeze(0).to(device)
+    bias = torch.randn(1, 12, 3, dtype=torch.float64, generator=generator()).to(device)
+    plan = prepare(Equations(operator, (1,), 0.95, Weights(w)), Options("picard", tol=1e-10))
+    cold = plan.solve(bias)
+    near = cold.z + 1e-6 * torch.randn(cold.z.shape, dtype=torch.float64).to(device)
+    warm, same = plan.solve(bias, near), plan.solve(bias, cold.z)
+    far = plan.solve(bias, 100 * cold.z)
+    expected = dense_solution(operator, w[0], bias[0], 1, 0.95)
+    for found in (cold, warm, same, far):
+        (stats,) = found.records.stats
+        assert stats.relative_residual <= 1e-10
+        assert (found.z[0] - expected).norm().item() <= stats.error_bound
+    steps = [found.records.stats[0].iterations for found in (same, warm, cold, far)]
+    assert steps[0] == 0 < steps[1] < steps[2] == steps[3]
+
+
+def test_the_plan_of_the_adjoint_equations_solves_them(device):
+    operator, w = propagation("dir").to(device), weight("general", 3).unsqueeze(0).to(device)
+    bias = torch.randn(1, 12, 3, dtype=torch.float64, generator=generator()).to(device)
+    for solver in ("auto", "picard", "dense"):
+        plan = prepare(Equations(operator, (2,), 0.9, Weights(w)), Options(solver, tol=1e-12))
+        found = plan.adjoint().solve(bias)
+        expected = dense_solution(operator.adjoint(), w[0].T, bias[0], 2, 0.9)
+        torch.testing.assert_close(found.z[0], expected, rtol=1e-10, atol=1e-10)
+        assert found.records.stats[0].solver == plan.solve(bias).records.stats[0].solver
+
+
+def test_a_symmetric_plan_is_its_own_adjoint(device):
+    operator, w = propagation("sym").to(device), weight("random", 3).unsqueeze(0).to(device)
+    plan = prepare(Equations(operator, (2,), 0.9, Weights(w)), Options())
+    assert plan.adjoint() is plan
