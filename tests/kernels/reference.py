@@ -12,7 +12,7 @@ from mgnni.kernels.rows import Rows
 from mgnni.kernels.terms import Lines
 from mgnni.layers.dropout import keep_mask
 from mgnni.solve import device as device_module
-from mgnni.solve import device_rows, device_sweep, weights
+from mgnni.solve import prepare, weights
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import resolvent
 from mgnni.solve.result import Options
@@ -219,5 +219,4 @@ def as_if_large(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Solves without kernels, on any device."""
-    for module in (device_sweep, device_rows):
-        monkeypatch.setattr(module, "has_kernels", lambda equations, options: False)
+    monkeypatch.setattr(prepare, "has_kernels", lambda equations, options: False)
