@@ -98,6 +98,14 @@ class TestPlan:
         assert alive() is None
 
 
+CHANGES = {
+    "operator": lambda e: replace(e, operator=propagation("sym").to(e.operator.device)),
+    "weights": lambda e: replace(e, weights=Weights(e.weights.tensor * (1 + 1e-15))),
+    "scales": lambda e: replace(e, scales=(1, 3)),
+    "gamma": lambda e: replace(e, gamma=0.8),
+}
+
+
 class TestSolution:
     def test_the_same_equations_have_the_same_solution(self, case):
         _, equations, bias = case
@@ -109,20 +117,13 @@ class TestSolution:
         assert again.z is not solution.z  # a new tensor for the autograd graph of this pass
         assert again.records is solution.records
 
-    CHANGES = {
-        "operator": lambda e: replace(e, operator=propagation("sym").to(e.operator.device)),
-        "weights": lambda e: replace(e, weights=Weights(e.weights.tensor * (1 + 1e-15))),
-        "scales": lambda e: replace(e, scales=(1, 3)),
-        "gamma": lambda e: replace(e, gamma=0.8),
-    }
-
     @pytest.mark.parametrize("change", CHANGES)
     def test_other_equations_have_another_solution(self, change, case):
         _, equations, bias = case
         cache = Cache()
         plan, _ = kept(cache, equations, bias)
         assert cache.solution(plan, bias) is not None
-        changed = self.CHANGES[change](equations)
+        changed = CHANGES[change](equations)
         assert cache.solution(cache.prepare(changed, OPTIONS), bias) is None
 
     def test_another_tolerance_has_another_solution(self, case):

@@ -4,7 +4,16 @@ import pytest
 import torch
 
 from mgnni.solve import products
-from mgnni.solve.products import FEW, LARGE, TALL, gram, is_large, large_product, product, tall_product
+from mgnni.solve.products import (
+    FEW,
+    LARGE,
+    TALL,
+    gram,
+    is_large,
+    large_product,
+    product,
+    tall_product,
+)
 from problems import generator
 
 

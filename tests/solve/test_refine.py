@@ -6,8 +6,7 @@ import torch
 from mgnni import Propagation, solve_equilibrium
 from mgnni.solve.certify import measure
 from mgnni.solve.equation import Equations
-from mgnni.solve.plan import Method, Proposal
-from mgnni.solve.plan import full_precision
+from mgnni.solve.plan import Method, Proposal, full_precision
 from mgnni.solve.prepare import METHODS, prepare
 from mgnni.solve.refine import RefinedPlan
 from mgnni.solve.result import Options, Status
