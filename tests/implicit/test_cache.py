@@ -213,6 +213,10 @@ class TestDerivatives:
                 found.append(torch.autograd.grad(first[5].pow(2).sum(), [bias, w]))
             for got, want in zip(*found, strict=True):
                 torch.testing.assert_close(got, want, rtol=1e-7, atol=1e-8)
+        stack = bias.detach().expand(2, -1, -1)
+        for order, over in ((0, operator), (1, operator.adjoint()), (2, operator)):
+            start = cache.start((order, True), over, stack)
+            assert (start is not None) == (warm_start and order < 2)
 
 
 class TestStarts:
