@@ -8,7 +8,7 @@ from torch.func import vmap
 
 from kernels import reference
 from kernels.reference import use_kernels
-from mgnni.kernels import launches, nvrtc
+from mgnni.kernels import dropout, launches, nvrtc
 from mgnni.kernels.rows import Rows, share_out
 from mgnni.layers.regularization import Dropout
 from problems import generator
@@ -218,6 +218,15 @@ def test_a_sweep_of_degree_zero_is_a_product_with_a_number(cuda):
     assert torch.equal(found, columns * coefficient[0])
 
 
+def test_rows_must_leave_room_for_their_sums(device, monkeypatch):
+    """One block has 32 bytes per row, and a few kilobytes besides."""
+    monkeypatch.setattr(launches, "shared_memory", lambda device: 100_000)  # of one known size
+    for count, fits in ((3000, True), (3100, False)):
+        rows = share_out(torch.ones(count, dtype=torch.int32), 1, device)
+        assert launches.has_room(rows, 16, device) == fits
+    assert launches.has_room(share_out(torch.ones(3100, dtype=torch.int32), 7, device), 16, device)
+
+
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("norm", ["frobenius", "max", "sum"])
 @pytest.mark.parametrize("graphs", [None, 1, 4])
@@ -279,14 +288,14 @@ KEYS = torch.tensor([0, -1, 1, 2**40 + 12345, -(2**63), 2**63 - 1])
 @pytest.mark.parametrize("shape", [(1,), (7, 11), (300, 257), (0, 4)])
 def test_masks_are_those_of_plain_torch_bit_for_bit(cuda, shape, p):
     x = torch.randn(len(KEYS), *shape)
-    found = launches.dropped(x.to(cuda), KEYS.to(cuda), None, p).cpu()
+    found = dropout.dropped(x.to(cuda), KEYS.to(cuda), None, p).cpu()
     assert torch.equal(found, reference.dropped(x, KEYS, None, p))
 
 
 def test_masks_go_by_the_place(cuda):
     place = torch.randint(-(2**31), 2**31, (500,)).int()
     x = torch.randn(len(KEYS), 500)
-    found = launches.dropped(x.to(cuda), KEYS.to(cuda), place.to(cuda), 0.4).cpu()
+    found = dropout.dropped(x.to(cuda), KEYS.to(cuda), place.to(cuda), 0.4).cpu()
     assert torch.equal(found, reference.dropped(x, KEYS, place, 0.4))
 
 
