@@ -12,6 +12,7 @@ import torch
 from mgnni.implicit import cache as module
 from mgnni.implicit.cache import Cache
 from mgnni.implicit.linear import equilibria
+from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.solve.equation import Equations
 from mgnni.solve.result import Options
 from mgnni.solve.weights import Weights
