@@ -24,7 +24,7 @@ REPORTS = Path(__file__).parent / "reports"
 def models_of(data: str) -> list[str]:
     """Return the models that the paper reports on data of this kind, and the baselines."""
     (kind,) = (kind for kind, names in KINDS.items() if data in names)
-    return [name for name, one in MODELS.items() if kind in one.tables or one.kind == "floor"]
+    return [name for name, one in MODELS.items() if kind in one.tables or one.kind == "baseline"]
 
 
 def main() -> None:

@@ -35,7 +35,7 @@ class ConvergenceWarning(UserWarning):
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
-    """Returns ``value`` if it is one of ``choices``.
+    """Return ``value`` if it is one of ``choices``.
 
     Args:
         name (str): Name of the argument, for the error message.

@@ -162,7 +162,7 @@ def test_only_nodes_within_the_receptive_field_matter(name, device):
 
 
 @pytest.mark.parametrize("name", FLOORS)
-def test_floors_ignore_the_graph(name, device):
+def test_baselines_ignore_the_graph(name, device):
     model = make(name, device)
     x = normal(NODES, FEATURES, device=device)
     edge_index, edge_weight = graph(True, device)

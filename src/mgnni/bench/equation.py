@@ -102,7 +102,7 @@ class Equation:
         bias (Tensor): The bias, shape ``(num_nodes, channels)``.
         cotangent (Tensor): Gradient of the states, shape ``(scales, num_nodes, channels)``.
         scales (tuple[int, ...], optional): The powers :math:`m`. (default: :obj:`(1, 2)`)
-        gamma (float, optional): The contraction factor. (default: :obj:`0.8`)
+        gamma (float, optional): The factor :math:`\gamma`. (default: :obj:`0.8`)
         bias_grad (bool, optional): Whether the bias needs a gradient; it does not if it consists
             of the input features. (default: :obj:`True`)
     """

@@ -48,7 +48,7 @@ class EquilibriumBy(nn.Module):
     Args:
         factor (Tensor): The parameters :math:`F_m`.
         scales (tuple[int, ...]): The powers :math:`m`.
-        gamma (float): The contraction factor :math:`\gamma`.
+        gamma (float): The factor :math:`\gamma`.
         solve (Solve): The solver.
     """
 

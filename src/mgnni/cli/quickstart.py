@@ -46,7 +46,7 @@ NEXT = """
 
 @dataclass(frozen=True, kw_only=True)
 class Quickstart(Command):
-    """See in half a minute why several scales help.
+    """See in about a minute why several scales help.
 
     Trains MGNNI with scale 1, and with scales 1, 4 and 8, to predict at every node of a chain
     which of two colours is more frequent at its start. Prints the accuracy by distance and how

@@ -21,7 +21,7 @@ OPTIONAL_COLUMNS = ("splits", "graphs", "features", "metric", "task", "classes")
 KINDS = {
     "implicit": "Implicit: states that solve an equation",
     "explicit": "Explicit: layers",
-    "floor": "Floors: what the features alone can do",
+    "baseline": "Baselines without a graph",
 }
 TEST_LABELS_USED = (
     "chosen with the labels it is tested on: no estimate for new data, and comparable only with "
@@ -125,7 +125,7 @@ def show_model(found: Mapping[str, Any]) -> None:
         ("equation", found["equation"]),
         ("paper", found["paper"]),
         ("differs", found["differs"]),
-        ("in MGNNI's", ", ".join(found["tables"]) or "no table"),
+        ("MGNNI paper", ", ".join(found["tables"]) or "in no table"),
         ("class", found["home"].replace(":", ".")),
         ("options", ", ".join(options)),
         *(("search" if not place else "", line) for place, line in enumerate(search)),

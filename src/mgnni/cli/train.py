@@ -113,7 +113,7 @@ class Train(Command):
     )
     """Metric to report and to select by."""
     preset: str = field(default="paper", metadata={"choices": PRESETS})
-    """Hyperparameters of a benchmark: those of the paper's text, or of its released code."""
+    """Hyperparameters of a benchmark: of the paper first, or of its released code only."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
@@ -123,7 +123,7 @@ class Train(Command):
     one_by_one: bool = False
     """Train the runs on one graph one after another: same results, less memory."""
     deterministic: bool = False
-    """Compute bitwise reproducible results; uses one thread on a CPU."""
+    """Make the training repeatable bit by bit on the same machine; one thread on a CPU."""
     checkpoint_every: float = 10.0
     """Minimum number of seconds between checkpoints."""
     changes: dict[str, Any] = field(default_factory=dict)  # hyperparameters that were given

@@ -67,9 +67,9 @@ def build(
         undirected = is_symmetric(pattern, weight)
         if kind == "sym" and not undirected:
             raise ArgumentError(
-                "'normalization' must not be 'sym' for a directed graph (got one with "
-                f"{key.numel()} distinct entries), because ||S||_2 <= 1 can fail there; use "
-                "normalization='dir', or torch_geometric.utils.to_undirected(edge_index)"
+                "'normalization' must not be 'sym' for a directed graph (got one), because "
+                "||S||_2 <= 1 can fail there; use normalization='dir', or "
+                "torch_geometric.utils.to_undirected(edge_index)"
             )
         kind = "sym" if undirected else "dir"
     if kind != "none" and key.numel():  # a common factor cancels, and large degrees may overflow

@@ -1,8 +1,9 @@
 r"""The part of a directed graph in which the equations are coupled.
 
-Node i *reads* node j if :math:`P_{ij} \ne 0`. The state of a node that reads no other is its bias,
-and the state of a node that is not read follows from the other states. Only the nodes that both
-read and are read have to be solved for. In directed web graphs they have a third of the entries.
+The state of a node without incoming edges is its bias. A node without outgoing edges influences no
+other node, so its state follows from the other states. Only the nodes that have both have to be
+solved for. In directed web graphs they have a third of the entries. In code, node i *reads* node j
+if :math:`P_{ij} \ne 0`.
 """
 
 from __future__ import annotations

@@ -39,8 +39,10 @@ class Propagation(SparseMatrix):
         normalization (str): The normalisation in use; never ``"auto"``.
         batch (Tensor, optional): Graph of each node, or :obj:`None` for a single graph.
         num_graphs (int): Number of graphs.
-        unit (float): Relative rounding error of the entries. The bound is that of exact entries.
-        prefers_spectrum (bool): Whether eigenpairs are available and the fastest way to solve.
+        unit (float): Bound on the relative rounding error of the entries. ``bound`` holds for the
+            exact entries.
+        prefers_spectrum (bool): Whether the eigenpairs are cached, so that ``solver="auto"`` uses
+            the closed form.
     """
 
     _adjoint_of: weakref.ref[Propagation] | None = None

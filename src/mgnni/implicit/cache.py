@@ -1,4 +1,4 @@
-"""What a layer keeps from one pass to the next. Nothing else in the solver remembers."""
+"""What a layer keeps from one pass to the next."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def check_scale(scale: int, name: str = "scale") -> int:
     """Returns ``scale`` if it is a positive integer."""
     if not isinstance(scale, int) or isinstance(scale, bool) or scale < 1:
         raise ArgumentError(
-            f"'{name}' must hold ints of at least 1, the number of hops per implicit step (got "
+            f"'{name}' must be at least 1 and of type int, the number of hops per step (got "
             f"{scale!r}); use 1 for direct neighbors"
         )
     return scale
@@ -109,7 +109,7 @@ def check_contraction(contraction: float | None) -> None:
     if contraction >= 1:
         raise NotContractiveError(
             f"'contraction' must be below 1 (got {contraction}); leave it out if the map is not "
-            "known to contract, and nothing is certified"
+            "known to contract; error_bound is then inf"
         )
 
 
@@ -120,7 +120,7 @@ def check_states(z0: Tensor, batch: Tensor | None) -> None:
         got = f"{z0.dtype}, {tuple(z0.shape)}" if isinstance(z0, Tensor) else type(z0).__name__
         raise ArgumentError(
             "'z0' must be of float32 or float64 and of shape (num_nodes, channels) (got "
-            f"{got}); torch.zeros will do"
+            f"{got}); pass for example torch.zeros(num_nodes, channels)"
         )
     if batch is not None and batch.shape != z0.shape[:1]:
         raise ArgumentError(

@@ -31,7 +31,7 @@ class MultiscaleEquilibrium(nn.Module):
     Args:
         channels (int): Number of channels of the states.
         scales (Sequence[int], optional): The distinct scales :math:`m`. (default: :obj:`(1, 2)`)
-        gamma (float, optional): The contraction factor :math:`\gamma \in [0, 1)`.
+        gamma (float, optional): The factor :math:`\gamma \in [0, 1)`.
             (default: :obj:`0.8`)
         solver (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"auto"`)
         tol (float, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`1e-6`)
@@ -115,7 +115,7 @@ class MultiscaleEquilibrium(nn.Module):
         return z
 
     def extra_repr(self) -> str:
-        """Channels, scales, contraction factor and solver."""
+        """Channels, scales, gamma and solver."""
         channels = self.factor.size(-1)
         return (
             f"{channels}, scales={self.scales}, gamma={self.gamma}, "

@@ -39,7 +39,8 @@ class EquilibriumConv(GraphModule):
         out_channels (int): Size of each output sample.
         scales (Sequence[int], optional): Distinct powers :math:`m` of the operator, one equation
             each. (default: :obj:`(1,)`)
-        gamma (float, optional): Contraction factor :math:`\gamma \in [0, 1)`.
+        gamma (float, optional): Factor :math:`\gamma \in [0, 1)` in front of the propagated
+            states.
             (default: :obj:`0.8`)
         fusion (str, optional): How several scales are combined, :obj:`"attention"` or
             :obj:`"mean"`. Not used for a single scale. (default: :obj:`"attention"`)

@@ -188,8 +188,9 @@ def check_features(x: Tensor, in_channels: int, sparse: bool = False) -> None:
         )
     width = x.size(1) if in_channels == -1 and x.dim() == 2 else in_channels
     if x.dim() != 2 or x.size(1) != width or not x.is_floating_point():
+        width_name = "in_channels" if in_channels == -1 else in_channels
         raise ArgumentError(
-            f"'x' must be floating point of shape (num_nodes, {in_channels}) (got {x.dtype}, "
+            f"'x' must be floating point of shape (num_nodes, {width_name}) (got {x.dtype}, "
             f"{tuple(x.shape)}); in_channels of the model must be x.size(1)"
         )
     if x.layout is not torch.strided and not (sparse and x.layout is torch.sparse_csr):
@@ -236,8 +237,9 @@ def check_same_graph(
     if batch.shape != own.shape or not (unknown or torch.equal(batch, own)):
         graphs = int(batch.max()) + 1 if batch.numel() else 0
         raise ArgumentError(
-            f"'batch' must be that of the Propagation, with {propagation.num_graphs} graph(s) (got "
-            f"{graphs}, or other nodes in them); pass it to Propagation.from_edge_index as well"
+            "'batch' must be equal to the batch of the Propagation, which has "
+            f"{propagation.num_graphs} graph(s) (got {graphs} graph(s) or another assignment of "
+            "nodes); pass the same batch to Propagation.from_edge_index"
         )
 
 

@@ -29,7 +29,7 @@ class ImplicitGraph(nn.Module):
     Args:
         in_channels (int): Size of each input sample.
         out_channels (int): Size of each output sample.
-        kappa (float): Contraction factor :math:`\kappa \in [0, 1)`.
+        kappa (float): Contraction constant :math:`\kappa \in [0, 1)`.
         solver (str): :obj:`"anderson"` or :obj:`"picard"`.
         tol (float): Relative residual to reach in every graph, forward and backward.
         max_iter (int or None): Maximum number of iterations. :obj:`None` uses as many as are
@@ -111,7 +111,7 @@ class ImplicitGraph(nn.Module):
         return inside + (self.weight - self.weight.detach())
 
     def extra_repr(self) -> str:
-        """Return the sizes and the contraction factor."""
+        """Return the sizes and the contraction constant."""
         out_channels, in_channels = self.omega.shape
         return f"{in_channels}, {out_channels}, kappa={self.kappa}"
 

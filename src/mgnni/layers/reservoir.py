@@ -49,7 +49,7 @@ class Reservoir(nn.Module):
     Args:
         in_channels (int): Size of each input sample.
         channels (int): Size of each state.
-        rho (float): Contraction factor :math:`\rho \in [0, 1)`.
+        rho (float): Contraction constant :math:`\rho \in [0, 1)`.
         omega (float): Scaling :math:`\omega` of the input.
         connections (int or None): Number of non-zero entries per row of :math:`\mathbf{W}`.
             :obj:`None` is all of them.

@@ -18,7 +18,7 @@ from mgnni.models.implicit_catalog import IMPLICIT
 if TYPE_CHECKING:  # the catalog is listed without importing torch
     from mgnni.models.base import GraphModel
 
-KINDS = ("implicit", "explicit", "floor")
+KINDS = ("implicit", "explicit", "baseline")
 MGNNI = "mgnni"
 # Not options of a training: the task decides the level, and a failed solve ends a training.
 NOT_OPTIONS = ("level", "on_failure")
@@ -33,8 +33,8 @@ class ModelEntry:
     Args:
         name (str): Name of the model, for example :obj:`"gcnii"`.
         title (str): Full name of the model.
-        kind (str): :obj:`"implicit"`, :obj:`"explicit"`, or :obj:`"floor"` for a baseline that
-            ignores the graph.
+        kind (str): :obj:`"implicit"`, :obj:`"explicit"`, or :obj:`"baseline"`, which ignores
+            the graph.
         home (str): Module and class, separated by a colon.
         equation (str): Equation of the model in one line.
         paper (str): Authors, title, venue and year of the paper.

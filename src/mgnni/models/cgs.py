@@ -53,7 +53,8 @@ class CGS(EncoderModel):
         hidden_channels (int): Size of the hidden node and edge features of the graph network.
         out_channels (int): Number of classes or labels.
         heads (int, optional): Number of equations, and size of the states. (default: :obj:`32`)
-        gamma (float, optional): Contraction factor, at least 0 and below 1. (default: :obj:`0.5`)
+        gamma (float, optional): Factor in front of the propagated states, at least 0 and below 1.
+            (default: :obj:`0.5`)
         num_hidden_gn (int, optional): Number of hidden layers of the graph network.
             (default: :obj:`0`)
         aggregation (str, optional): Aggregation of the messages after the attention,

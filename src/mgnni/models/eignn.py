@@ -31,7 +31,7 @@ class EIGNN(EncoderModel):
     .. math::
         \mathbf{Z} = \gamma\, \mathbf{P} \mathbf{Z}\, g(\mathbf{F}) + \mathbf{X}, \qquad
         g(\mathbf{F}) = \mathbf{F}^{\top} \mathbf{F} / (\|\mathbf{F}^{\top} \mathbf{F}\|_F +
-        \epsilon), \qquad \mathbf{Y} = \mathbf{Z} \mathbf{B}
+        \epsilon), \qquad \mathbf{Y} = \mathbf{Z} \mathbf{V}
 
     It is :class:`~mgnni.MGNNI` with the single scale 1 and the features as bias. The states have
     as many channels as the features.
@@ -58,7 +58,8 @@ class EIGNN(EncoderModel):
         in_channels (int): Size of each input sample.
         hidden_channels (int): Size of the states, which must be equal to ``in_channels``.
         out_channels (int): Number of classes or labels.
-        gamma (float, optional): Contraction factor, at least 0 and below 1. (default: :obj:`0.8`)
+        gamma (float, optional): Factor in front of the propagated states, at least 0 and below 1.
+            (default: :obj:`0.8`)
         variant (str, optional): How the equation is solved, :obj:`"iterative"`, :obj:`"closed"`,
             :obj:`"truncated"` or :obj:`"published"`. The first two agree up to the tolerance.
             (default: :obj:`"iterative"`)

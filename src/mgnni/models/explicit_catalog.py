@@ -9,7 +9,7 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "title": "Graph convolutional network",
         "kind": "explicit",
         "home": "mgnni.models.gcn:GCN",
-        "equation": "H' = ReLU(S H W + b), S = D^-1/2 (A + I) D^-1/2",
+        "equation": "H' = ReLU(P H W + b), P = D^-1/2 (A + I) D^-1/2 on undirected graphs",
         "paper": "Kipf and Welling, Semi-Supervised Classification with Graph Convolutional "
         "Networks, ICLR 2017",
         "differs": "Weight decay applies to all layers, the authors' to the first only. Directed "
@@ -20,18 +20,18 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "title": "Simple graph convolution",
         "kind": "explicit",
         "home": "mgnni.models.sgc:SGC",
-        "equation": "S^K X W + b",
+        "equation": "P^K X W + b",
         "paper": "Wu et al., Simplifying Graph Convolutional Networks, ICML 2019",
         "differs": "The linear map is applied before the propagation, which gives the same "
-        "product, and S^K X is not stored. Weights have Glorot initialisation.",
+        "product, and P^K X is not stored. Weights have Glorot initialisation.",
         "tables": ("heterophilic", "chains"),
     },
     "gat": {
         "title": "Graph attention network",
         "kind": "explicit",
         "home": "mgnni.models.gat:GAT",
-        "equation": "hᵥ' = ELU(‖ₖ Σᵤ αᵏᵥᵤ Wₖ hᵤ), αᵏᵥᵤ = softmaxᵤ LeakyReLU(aₖᵀ Wₖ hᵤ + bₖᵀ Wₖ "
-        "hᵥ), u ∈ N(v) ∪ {v}",
+        "equation": "hᵥ' = ELU(concatₖ Σᵤ αᵏᵥᵤ Wₖ hᵤ), αᵏᵥᵤ = softmaxᵤ LeakyReLU(aₖᵀ Wₖ hᵤ + bₖᵀ "
+        "Wₖ hᵥ), u ∈ N(v) ∪ {v}",
         "paper": "Velickovic et al., Graph Attention Networks, ICLR 2018",
         "differs": "The authors' code also applies dropout to W h after the linear map; their text "
         "and ours do not. Edge weights are ignored. The residual connection of the middle layer "
@@ -42,7 +42,7 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "title": "Personalized propagation of neural predictions",
         "kind": "explicit",
         "home": "mgnni.models.appnp:APPNP",
-        "equation": "H₀ = MLP(X), H' = (1 − α) S H + α H₀, K times",
+        "equation": "H₀ = MLP(X), H' = (1 − α) P H + α H₀, K times",
         "paper": "Gasteiger et al., Predict then Propagate: Graph Neural Networks meet "
         "Personalized PageRank, ICLR 2019",
         "differs": "There is no dropout of edges in the propagation. Weight decay applies to all "
@@ -53,7 +53,7 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "title": "Jumping knowledge network",
         "kind": "explicit",
         "home": "mgnni.models.jknet:JKNet",
-        "equation": "H_l = ReLU(S H_{l-1} W_l + b_l), JK(H₁, …, H_L) V + c with JK = cat, max or "
+        "equation": "H_l = ReLU(P H_{l-1} W_l + b_l), JK(H₁, …, H_L) V + c with JK = cat, max or "
         "LSTM attention",
         "paper": "Xu et al., Representation Learning on Graphs with Jumping Knowledge Networks, "
         "ICML 2018",
@@ -65,7 +65,7 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "title": "GCN with initial residual and identity mapping",
         "kind": "explicit",
         "home": "mgnni.models.gcnii:GCNII",
-        "equation": "H_l = ReLU(((1 − α) S H_{l-1} + α H₀)((1 − β_l) I + β_l W_l)), β_l = log(θ/l "
+        "equation": "H_l = ReLU(((1 − α) P H_{l-1} + α H₀)((1 − β_l) I + β_l W_l)), β_l = log(θ/l "
         "+ 1)",
         "paper": "Chen et al., Simple and Deep Graph Convolutional Networks, ICML 2020",
         "differs": "Weights have Glorot initialisation (PyG's layer). The additional residual "
@@ -76,8 +76,8 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "title": "Heterophily graph convolutional network",
         "kind": "explicit",
         "home": "mgnni.models.h2gcn:H2GCN",
-        "equation": "H₀ = ReLU(X Wₑ), Hₖ = [S₁ Hₖ₋₁, S₂ Hₖ₋₁], logits = [H₀, …, H_K] W_c; S₁, S₂: "
-        "strict one- and two-hop neighbours, D^-1/2 A D^-1/2",
+        "equation": "H₀ = ReLU(X Wₑ), Hₖ = [P₁ Hₖ₋₁, P₂ Hₖ₋₁], logits = [H₀, …, H_K] W_c; P₁, P₂: "
+        "normalised adjacency matrices of nodes at distance exactly one and two",
         "paper": "Zhu et al., Beyond Homophily in Graph Neural Networks: Current Limitations and "
         "Effective Designs, NeurIPS 2020",
         "differs": "The authors make every graph undirected; ours follows the edges unless "
@@ -89,8 +89,8 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "title": "Geometric graph convolutional network",
         "kind": "explicit",
         "home": "mgnni.models.geom_gcn:GeomGCN",
-        "equation": "hᵥ' = ReLU(‖ᵣ Σᵤ∈Nᵣ(v) Wᵣ hᵤ / √(dᵥ dᵤ)), r: in the graph or near in a plane "
-        "× quadrant, and v itself",
+        "equation": "hᵥ' = ReLU(concatᵣ Σᵤ∈Nᵣ(v) Wᵣ hᵤ / √(dᵥ dᵤ)); nine relations r: neighbours "
+        "in the graph and nearby nodes in an embedding in the plane, by quadrant, and v itself",
         "paper": "Pei et al., Geom-GCN: Geometric Graph Convolutional Networks, ICLR 2020",
         "differs": "The embedding is classical multidimensional scaling of hop distances "
         "(Geom-GCN-I), computed here; the authors ship Isomap, Poincaré and struc2vec embeddings "
@@ -113,7 +113,7 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "title": "MixHop",
         "kind": "explicit",
         "home": "mgnni.models.mixhop:MixHop",
-        "equation": "H' = ReLU(‖_j S^j H W_j + b), j in powers",
+        "equation": "H' = ReLU(concat_j P^j H W_j + b), j in powers",
         "paper": "Abu-El-Haija et al., MixHop: Higher-Order Graph Convolutional Architectures via "
         "Sparsified Neighborhood Mixing, ICML 2019",
         "differs": "All powers have the same number of channels, which the authors learn. The "
@@ -124,7 +124,7 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "title": "Network of GCNs",
         "kind": "explicit",
         "home": "mgnni.models.ngcn:NGCN",
-        "equation": "G_k = S^k ReLU(S^k X W_k) V_k; ReLU(‖_k G_k) U or Σ_k softmax(m)_k G_k",
+        "equation": "G_k = P^k ReLU(P^k X W_k) V_k; ReLU(concat_k G_k) U or Σ_k softmax(m)_k G_k",
         "paper": "Abu-El-Haija et al., N-GCN: Multi-scale Graph Convolution for Semi-supervised "
         "Node Classification, UAI 2019",
         "differs": "Trained end to end; the authors' code gives every GCN a loss of its own and "
@@ -157,19 +157,19 @@ EXPLICIT: dict[str, dict[str, Any]] = {
     },
     "mlp": {
         "title": "MLP on the features alone",
-        "kind": "floor",
+        "kind": "baseline",
         "home": "mgnni.models.mlp:MLP",
         "equation": "H' = ReLU(H W + b)",
         "paper": "no graph; a baseline in Zhu et al., Beyond Homophily in Graph Neural Networks, "
         "NeurIPS 2020",
-        "differs": "nothing known",
+        "differs": "no known differences",
     },
     "linear": {
         "title": "Logistic regression on the features alone",
-        "kind": "floor",
+        "kind": "baseline",
         "home": "mgnni.models.linear:Linear",
         "equation": "X W + b",
         "paper": "no graph",
-        "differs": "nothing known",
+        "differs": "no known differences",
     },
 }

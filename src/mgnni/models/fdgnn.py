@@ -40,7 +40,7 @@ class FDGNN(EncoderModel):
         hidden_channels (int): Size of the states of each layer.
         out_channels (int): Number of classes or labels.
         num_layers (int, optional): Number of implicit layers. (default: :obj:`3`)
-        rho (float, optional): Contraction factor of every layer, at least 0 and below 1.
+        rho (float, optional): Contraction constant of every layer, at least 0 and below 1.
             (default: :obj:`0.9`)
         omega (float, optional): Scaling of the input of every layer. (default: :obj:`1.0`)
         connections (int, optional): Number of non-zero weights per neuron, from its own layer and

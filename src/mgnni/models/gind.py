@@ -39,8 +39,9 @@ class GIND(EncoderModel):
         in_channels (int): Size of each input sample.
         hidden_channels (int): Size of the states.
         out_channels (int): Number of classes or labels.
-        rescale (bool, optional): Whether to scale the states by degrees inside and after the
-            diffusion. If not, states and features are scaled inside, and neither is after it.
+        rescale (bool, optional): Whether the features enter the diffusion unscaled and the
+            states are divided by the square root of their degree after it, as in the equation. If
+            :obj:`False`, it is the features that are scaled, not the states after the diffusion.
             (default: :obj:`True`)
         double_linear (bool, optional): Whether features have a weight of their own inside the
             diffusion instead of that of the states. (default: :obj:`True`)

@@ -33,7 +33,7 @@ class IGNN(EncoderModel):
 
     Args:
         in_channels (int): Size of each input sample.
-        hidden_channels (int): Size of the equilibria.
+        hidden_channels (int): Number of channels of the states.
         out_channels (int): Number of classes or labels.
         num_layers (int, optional): Number of equilibria. (default: :obj:`1`)
         widths (tuple[int, ...], optional): Sizes of the equilibria, in place of num_layers and
@@ -43,7 +43,7 @@ class IGNN(EncoderModel):
             (default: :obj:`False`)
         unit_rows (bool, optional): Whether to normalise the states of each node to unit length.
             (default: :obj:`False`)
-        kappa (float, optional): Contraction factor of the equilibria, at least 0 and below 1.
+        kappa (float, optional): Contraction constant of the equations, at least 0 and below 1.
             (default: :obj:`0.9`)
         dropout (float, optional): Dropout probability before the last linear layer; with a
             residual connection, before every layer but the first. (default: :obj:`0.5`)
@@ -108,7 +108,7 @@ class IGNN(EncoderModel):
         if not sizes or (level == "graph" and sizes[-1] != hidden_channels):
             raise ArgumentError(
                 f"'widths' must not be empty and must end with hidden_channels, {hidden_channels}, "
-                f"if nodes are pooled (got {sizes})"
+                f"if nodes are pooled (got {sizes}); change one of the two"
             )
         pairs = list(pairwise((in_channels, *sizes)))
         self.layers = nn.ModuleList(

@@ -9,26 +9,28 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "title": "Multiscale graph neural network with implicit layers",
         "kind": "implicit",
         "home": "mgnni.models.mgnni:MGNNI",
-        "equation": "Z_m = γ S^m Z_m g(F_m) + f(X), Z = Σ_m α_m Z_m, g(F) = FᵀF / ‖FᵀF‖",
+        "equation": "Z_m = γ P^m Z_m g(F_m) + f(X), Z = Σ_m α_m Z_m, g(F) = FᵀF / (‖FᵀF‖_F + "
+        "ε), logits = head(Z)",
         "paper": "Liu et al., MGNNI: Multiscale Graph Neural Networks with Implicit Layers, "
         "NeurIPS 2022",
         "differs": "The equations are solved to a relative tolerance with a certificate, forward "
-        "and backward; the authors stop at an absolute tolerance or after 300 steps. The operator "
-        "is the same in training and evaluation.",
+        "and backward; the authors stop at an absolute tolerance or after 300 steps. Training and "
+        "evaluation use the same normalised adjacency matrix.",
         "tables": ("heterophilic", "ppi", "graphs", "chains"),
     },
     "ignn": {
         "title": "Implicit graph neural network",
         "kind": "implicit",
         "home": "mgnni.models.ignn:IGNN",
-        "equation": "Z = ReLU(S Z Wᵀ + S X Ωᵀ), ‖W‖_∞ ≤ κ / λ_pf(S), logits = V dropout(Z)",
+        "equation": "Z = ReLU(P Z Wᵀ + P X Ωᵀ), ‖W‖_∞ ≤ κ / λ_pf(P), logits = dropout(Z) Vᵀ",
         "paper": "Gu, Chang, Zhu, Sojoudi and El Ghaoui, Implicit Graph Neural Networks, "
         "NeurIPS 2020",
         "differs": "Gradients are exact on directed graphs, too; the authors' gradient of W lacks "
         "a transpose. Both passes are solved to a relative residual of 1e-6 with a certificate "
         "instead of to an absolute 3e-6 or 300 steps. W is projected in place in training, as in "
-        "their code, but evaluation changes no parameter. λ_pf is a proven upper bound: one for a "
-        "normalised graph, power iteration for raw weights. Their unused Ω₂ and bias are left out. "
+        "their code, but evaluation changes no parameter. The Perron-Frobenius eigenvalue λ_pf "
+        "is replaced by a proven upper bound: one for a normalised graph, power iteration for raw "
+        "weights. Their unused Ω₂ and bias are left out. "
         "Their code normalises the states of each node to unit length (unit_rows) on chains only.",
         "tables": ("heterophilic", "ppi", "graphs", "chains"),
     },
@@ -36,14 +38,15 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "title": "Efficient infinite-depth graph neural network",
         "kind": "implicit",
         "home": "mgnni.models.eignn:EIGNN",
-        "equation": "Z = γ P Z g(F) + X, g(F) = FᵀF / (‖FᵀF‖ + ε), logits = Z B",
+        "equation": "Z = γ P Z g(F) + X, g(F) = FᵀF / (‖FᵀF‖_F + ε), logits = Z V",
         "paper": "Liu, Kawaguchi, Hooi, Wang and Xiao, EIGNN: Efficient Infinite-Depth Graph "
         "Neural Networks, NeurIPS 2021",
         "differs": "The equation is solved to a certified tolerance on any graph. The authors' "
         "closed form is wrong on directed graphs: imaginary parts of eigenvectors are dropped, and "
         "the transpose is used as the inverse (variant='published' does the same, including the "
-        "gradient). Their option for fewer eigenvectors has no effect; ours keeps the component of "
-        "the features outside of their span.",
+        "gradient). Their option for fewer eigenvectors has no effect. Ours, variant='truncated', "
+        "uses the eigenvalues of largest magnitude as the operator, and keeps the part of the "
+        "features outside of the span of their eigenvectors unchanged.",
         "tables": ("heterophilic", "ppi", "graphs", "chains"),
         "hidden_channels": None,
     },
@@ -83,7 +86,7 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "kind": "implicit",
         "home": "mgnni.models.gind:GIND",
         "equation": "Z = −Ĝᵀ tanh(Ĝ Z Kᵀ + G H Uᵀ) K, Ĝ = G D^-1/2, H = X Ω + b, logits = (D^-1/2 "
-        "Z + H) Θ",
+        "Z + H) Θ; G: incidence matrix, one row per edge: 1 at the target, −1 at the source",
         "paper": "Chen, Wang, Wang, Yang and Lin, Optimization-Induced Graph Implicit Nonlinear "
         "Diffusion, ICML 2022",
         "differs": "The equilibrium is solved with exact gradients. The authors take 1 to 64 "
@@ -98,7 +101,7 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "kind": "implicit",
         "home": "mgnni.models.mignn:MIGNN",
         "equation": "Z = ReLU(P Z Wᵀ + P X Ωᵀ), W = κ s(μ) (I − C)(I + C)⁻¹ D with C = −Cᵀ, D = "
-        "diag(±1); logits = Z Vᵀ",
+        "diag(±1), s: logistic function; logits = Z Vᵀ",
         "paper": "Baker, Wang, Hauck and Wang, Implicit Graph Neural Networks: A Monotone Operator "
         "Viewpoint, ICML 2023",
         "differs": "Solved by Anderson acceleration to a certified tolerance. The authors use "
@@ -111,8 +114,8 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "title": "Fast and deep graph neural network (untrained reservoir)",
         "kind": "implicit",
         "home": "mgnni.models.fdgnn:FDGNN",
-        "equation": "z_v = tanh(W_in x_v + (1/k) Σ_{u→v} W z_u), ‖W‖₂ = ρ < 1, untrained; logits "
-        "= V tanh(Φ Σ_v z_v) + b",
+        "equation": "z_v = tanh(W_in x_v + (1/k) Σ_{u→v} W z_u), ‖W‖₂ = ρ < 1, untrained, k: "
+        "largest degree; logits = V tanh(Φ Σ_v z_v) + b",
         "paper": "Gallicchio and Micheli, Fast and Deep Graph Neural Networks, AAAI 2020",
         "differs": "The linear readout is trained by gradient descent like all models here, not by "
         "ridge regression. Weights are scaled by the spectral norm, which proves the contraction, "

@@ -31,13 +31,19 @@ class MGNNI(GraphModel):
         \mathbf{Z} = \sum_m \alpha_m \mathbf{Z}_m, \qquad
         \mathbf{Y} = f_o(\mathbf{Z})
 
+    with an input map :math:`f`, the normalised adjacency matrix :math:`\mathbf{P}` (targets as
+    rows, as PyG's ``adj_t``), learnable matrices :math:`\mathbf{F}_m` with :math:`g(\mathbf{F}) =
+    \mathbf{F}^{\top} \mathbf{F} / (\|\mathbf{F}^{\top} \mathbf{F}\|_F + \epsilon)`, attention
+    weights :math:`\alpha_m` per node, and a head :math:`f_o`.
+
     Args:
         in_channels (int): Size of each input sample.
-        hidden_channels (int): Size of the equilibria.
+        hidden_channels (int): Number of channels of the states.
         out_channels (int): Number of classes or labels.
         scales (Sequence[int], optional): Distinct powers of the operator, one equilibrium each.
             (default: :obj:`(1, 2)`)
-        gamma (float, optional): Contraction factor, at least 0 and below 1. (default: :obj:`0.8`)
+        gamma (float, optional): Factor in front of the propagated states, at least 0 and below 1.
+            (default: :obj:`0.8`)
         input_map (str, optional): Map from features to the bias: :obj:`"mlp"`,
             :obj:`"mlp-relu"`, which ends with a ReLU as in the paper, or :obj:`"identity"`, which
             needs as many hidden channels as features. (default: :obj:`"mlp"`)
@@ -67,7 +73,7 @@ class MGNNI(GraphModel):
         flow (str, optional): Direction of message passing, :obj:`"source_to_target"` or
             :obj:`"target_to_source"`. (default: :obj:`"source_to_target"`)
         solver (str, optional): Solver of the equations, see :func:`mgnni.solve_equilibrium`.
-            :obj:`"auto"` selects one by what is proven of the graph. (default: :obj:`"auto"`)
+            :obj:`"auto"` chooses one for the graph and the weights. (default: :obj:`"auto"`)
         tol (float, optional): Relative residual to reach in every graph, in the forward and the
             backward pass. (default: :obj:`1e-6`)
         max_iter (int, optional): Maximum number of iterations. :obj:`None` uses as many as are
@@ -76,9 +82,9 @@ class MGNNI(GraphModel):
             :obj:`"low"` computes them again. (default: :obj:`"fast"`)
         on_failure (str, optional): Whether to :obj:`"raise"` an error or to :obj:`"warn"` if a
             solve fails. (default: :obj:`"raise"`)
-        warm_start (bool, optional): Whether to start a solve from the solution of the previous
-            pass over the same graph. The result then depends on earlier passes within the
-            tolerance. (default: :obj:`False`)
+        warm_start (bool, optional): Whether to start each solve from the solution of the
+            previous pass over the same graph. Results then differ within the tolerance, depending
+            on earlier passes. (default: :obj:`False`)
 
     Shapes:
         - **input:**

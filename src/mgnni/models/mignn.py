@@ -41,7 +41,7 @@ class MIGNN(EncoderModel):
         :math:`F(\mathbf{Z}) = \mathbf{Z} - \mathbf{G} \mathbf{Z} \mathbf{W}^{\top} - \mathbf{G}
         \mathbf{X} \mathbf{\Omega}^{\top}` has the same solution and does: :math:`F` is strongly
         monotone with constant :math:`c = \min(1, m)` and has the Lipschitz constant :math:`\ell =
-        1 + 2 \|\mathbf{W}\|_2`, so that :math:`\alpha = c / \ell^2` gives the contraction factor
+        1 + 2 \|\mathbf{W}\|_2`, so that :math:`\alpha = c / \ell^2` gives the contraction constant
         :math:`(1 - c^2 / \ell^2)^{1/2}`.
 
     Args:
@@ -155,7 +155,7 @@ class MIGNN(EncoderModel):
 
 
 def _contraction(kappa: float, propagation: Propagation) -> float | None:
-    r"""Return the contraction factor of :math:`Z \mapsto P Z W^{\top}` with norm ``kappa`` of W.
+    r"""Return the contraction constant of :math:`Z \mapsto P Z W^{\top}` with norm ``kappa`` of W.
 
     The bound on :math:`W` holds in the Euclidean norm, so nothing is proven if :math:`P` is
     bounded in another norm.
@@ -168,12 +168,13 @@ def _contraction(kappa: float, propagation: Propagation) -> float | None:
 def _forward_backward(
     weight: Tensor, monotone: MonotoneWeight, propagation: Propagation
 ) -> tuple[float, float]:
-    """Return the step size and the contraction factor of the forward-backward step."""
+    """Return the step size and the contraction constant of the forward-backward step."""
     if not propagation.symmetric or propagation.norm_bound > 1:
         raise ArgumentError(
             "the graph must be undirected with an operator of norm at most one for "
-            "parametrization='monotone' (got another one), so that the eigenvalues of the "
-            "Laplacian lie in [0, 2]; make it undirected, or use parametrization='orthogonal'"
+            f"parametrization='monotone' (got symmetric={propagation.symmetric}, norm bound "
+            f"{propagation.norm_bound:.4g}), so that the eigenvalues of the Laplacian lie in "
+            "[0, 2]; make it undirected, or use parametrization='orthogonal'"
         )
     constant = min(1.0, float(monotone.mu.detach().exp())) * (1 - ROUNDING)
     norm = float(torch.linalg.matrix_norm(weight.detach().double(), 2))

@@ -50,8 +50,8 @@ class SSE(EncoderModel):
         out_channels (int): Number of classes or labels.
         variant (str, optional): :obj:`"equilibrium"` solves the equation, :obj:`"published"` makes
             a few damped steps and differentiates one. (default: :obj:`"equilibrium"`)
-        kappa (float, optional): Contraction factor of the equilibrium variant, above 0 and below
-            1. (default: :obj:`0.9`)
+        kappa (float, optional): Contraction constant of the equilibrium variant, above 0 and
+            below 1. (default: :obj:`0.9`)
         alpha (float, optional): Damping of the published variant, above 0 and at most 1.
             (default: :obj:`0.1`)
         steps (int, optional): Number of damped steps of the published variant.

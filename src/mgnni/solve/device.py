@@ -3,7 +3,7 @@ r"""Solving with CUDA kernels, without host-device synchronisation where possibl
 For :math:`W = g(F)` it is known in advance that :math:`W` is symmetric, positive semidefinite and
 :math:`\|W\|_F \le 1`. So the number of terms that suffices is known too, and nothing that the host
 does depends on what the device computes: eigenpairs, coefficients, sweep, residual and certificate
-are launched one after another, and the records are read when somebody asks. Columns whose
+are launched one after another, and the records are read on first access. Columns whose
 eigenvalues need fewer terms leave the sweep early, which the device decides by itself. Large graphs
 and wide weights synchronise once.
 """

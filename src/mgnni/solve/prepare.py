@@ -88,7 +88,7 @@ def _refined(
 
 
 def choose(equations: Equations, options: Options) -> str:
-    """Returns the name of the method, after checking that it admits the equations.
+    """Returns the name of the method, after checking that it supports the equations.
 
     ``"auto"`` decides by what is proven and by size. Symmetric weights that are not very wide are
     decoupled: small graphs with known eigenpairs have a closed form, other symmetric operators

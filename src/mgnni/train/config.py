@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.errors import ArgumentError, check_choice, closest
 from mgnni.models.catalog import MGNNI, find_model
 
 STOPPING = ("metric", "loss", "authors")
@@ -167,7 +167,14 @@ def changed(config: Config, changes: Mapping[str, Any]) -> Config:
     own = {one.name for one in dataclasses.fields(Config)} - {"model", "architecture"}
     model = vars(config.model)
     for key in changes:
-        check_choice("config", key, own | model.keys())
+        if key not in own | model.keys():
+            near = closest(key, own | model.keys())
+            hint = (
+                f"did you mean {near!r}?"
+                if near
+                else f"`mgnni models {config.architecture}` lists them"
+            )
+            raise ArgumentError(f"unknown option {key!r} of {config.architecture}; {hint}")
     return Config.from_dict(
         {
             **vars(config),

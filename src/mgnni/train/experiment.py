@@ -129,7 +129,7 @@ def _integers(name: str, value: int | Sequence[int], largest: int) -> list[int]:
         raise ArgumentError(f"'{name}' must hold at least one number (got none)")
     for one in found:
         if not 0 <= one <= largest:
-            allowed = f"lie between 0 and {largest}" if largest else "be 0, the only one"
+            allowed = f"lie between 0 and {largest}" if largest else "be 0"
             raise ArgumentError(f"'{name}' must {allowed} (got {one})")
     if len(set(found)) < len(found):
         raise ArgumentError(f"'{name}' must not repeat a number (got {found})")

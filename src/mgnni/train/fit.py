@@ -69,7 +69,8 @@ def fit(
         preset (str, optional): ``"paper"`` or ``"authors"``. (default: :obj:`"paper"`)
         config (Config, optional): Configuration instead of a preset. (default: :obj:`None`)
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
-        tables (TableOptions, optional): Roles of the columns of files. (default: :obj:`None`)
+        tables (TableOptions, optional): Names of the columns of your files and how to read them,
+            see :class:`~mgnni.TableOptions`. (default: :obj:`None`)
         metric (str, optional): Metric to select and report by; ``None`` uses that of the task.
             (default: :obj:`None`)
         num_splits (int, optional): Number of splits to draw if the data have none.
@@ -78,8 +79,9 @@ def fit(
             results. (default: :obj:`True`)
         device (str, optional): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
             (default: :obj:`"auto"`)
-        deterministic (bool, optional): Reproduce results bit by bit: one thread on a CPU, and only
-            deterministic algorithms on an accelerator. (default: :obj:`False`)
+        deterministic (bool, optional): Make a training repeatable bit by bit on the same machine with
+            the same versions: one thread on a CPU, and only deterministic algorithms on an
+            accelerator. (default: :obj:`False`)
         output (str or Path, optional): Folder for checkpoints, model, log and report; ``None``
             writes nothing. (default: :obj:`None`)
         resume (bool, optional): Continue from the last checkpoint in ``output``. Without a

@@ -88,7 +88,7 @@ class Fitted:
 
     @property
     def best(self) -> int:
-        """Index of the run with the best validation metric; the first one of equals."""
+        """Index of the run with the best validation metric; the first one if several are equal."""
         values = [one.get(self.metric, float("-inf")) for one in self.val]
         return values.index(max(values))
 

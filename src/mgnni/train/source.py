@@ -73,8 +73,8 @@ def find_source(
     if benchmark or isinstance(data, Task):
         if tables is not None and tables.given():
             raise ArgumentError(
-                f"columns are for data in files (got {', '.join(tables.given())} for {name}); "
-                f"leave them out, or write ./{name} for a path"
+                f"options for columns are for data in files (got {', '.join(tables.given())} for "
+                f"the benchmark or task {name}); leave them out, or write ./{name} for a path"
             )
         task = load_task(name, **(options or {})) if benchmark else data
         task = task if metric is None else task.with_metric(metric)

@@ -34,8 +34,8 @@ T = TypeVar("T")
 class TableOptions:
     """Options that say which column is what and how the graph is read. All are optional.
 
-    Where several names may be given, a string is one name. The command line shows the lines below
-    as the help of its options.
+    A single name may be given as a string instead of a tuple. The texts below are also the help of
+    the command line.
 
     Args:
         id (str, optional): Column of ``nodes`` with the id of each node.
