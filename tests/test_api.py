@@ -2,6 +2,7 @@
 
 import enum
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ def test_the_page_lists_every_public_name():
     }
     assert headings == set(make_api.public())
     assert {"MGNNI", "CGS", "fit", "Propagation", "MgnniError"} <= headings
+
+
+def test_names_in_submodules_are_listed_with_their_summaries():
+    text = make_api.submodules()
+    for names in make_api.SUBMODULES.values():
+        for name in names:
+            assert re.search(rf"^- `{name}\(.*\).*`: \S", text, re.MULTILINE), name
 
 
 def test_a_deprecated_alias_is_not_listed(monkeypatch):

@@ -37,6 +37,14 @@ class Task:
             ``"micro_f1"`` with several labels per row)
         notes (list of str, optional): What readers of results on this task should know.
 
+    Attributes:
+        graphs (tuple of Data): The graphs, without labels.
+        splits (tuple of Split): The splits.
+        classes (tuple of str): Names of the classes, or of the labels.
+        metric (str): The metric used for model selection and for the score.
+        notes (tuple of str): Known problems of the data and how it was prepared.
+        test_evaluations (list of int): Number of evaluations of the test set, per split.
+
     Shapes:
         - **labels:** :math:`(N)` for :math:`N` rows, or :math:`(N, C)` with :math:`C` labels per
           row

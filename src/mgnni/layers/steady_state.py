@@ -46,7 +46,7 @@ class SteadyState(nn.Module):
         log: SolveLog | None = None,
         **proven: Any,
     ) -> Tensor:
-        """Returns the solution, differentiable in ``params``.
+        """Return the solution, differentiable in ``params``.
 
         Args:
             map (Callable): Takes states and ``params``, and returns the next states.

@@ -79,8 +79,8 @@ def fit(
             results. (default: :obj:`True`)
         device (str, optional): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
             (default: :obj:`"auto"`)
-        deterministic (bool, optional): Make a training repeatable bit by bit on the same machine with
-            the same versions: one thread on a CPU, and only deterministic algorithms on an
+        deterministic (bool, optional): Make the training repeatable bit by bit on the same machine
+            with the same versions: one thread on a CPU, and only deterministic algorithms on an
             accelerator. (default: :obj:`False`)
         output (str or Path, optional): Folder for checkpoints, model, log and report; ``None``
             writes nothing. (default: :obj:`None`)
