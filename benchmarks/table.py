@@ -39,6 +39,23 @@ def heading(stored: dict[str, Any]) -> str:
     return f"{stored['device']}, torch {stored['versions']['torch']}; milliseconds."
 
 
+def label(case: str) -> str:
+    """Return the name of a case in the words of the documentation."""
+    case = re.sub(r"scales 1 to (\d+)", lambda found: _scales(int(found[1])), case)
+    return re.sub(r"\b(?:h|width) = ", "channels = ", case).replace("λ = initial", "initial weights")
+
+
+def _scales(largest: int) -> str:
+    return f"scales {{{', '.join(map(str, range(1, largest + 1)))}}}"
+
+
+def memory_use(count: int | None) -> str:
+    """Return a number of bytes in MiB; a CUDA graph, which allocates nothing, has a dash."""
+    if count is None:
+        return ""
+    return "–" if count == 0 else f"{max(count / 2**20, 1):,.0f}"
+
+
 def cases(stored: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the rows by case and method."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -60,14 +77,14 @@ def full_table(stored: dict[str, Any]) -> str:
         for place, (method, row) in enumerate(rows.items()):
             errors = row["errors"] or {}
             cells = [
-                case if place == 0 else "",
+                label(case) if place == 0 else "",
                 f"{method} ({row['note']})" if method == "TorchDEQ" else method,
                 duration(row),
                 "" if row["ratio"] is None else f"{row['ratio']:.2f}",
                 *(f"{errors[key]:.0e}" if errors else "" for key in ("forward", "gradient")),
             ]
             if memory:
-                cells.append("" if row["memory"] is None else f"{row['memory'] / 2**20:,.0f}")
+                cells.append(memory_use(row["memory"]))
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -84,7 +101,7 @@ def solve_table(stored: dict[str, Any]) -> str:
         times = [duration(rows.get(method)) for method in ("textbook", "TorchDEQ", "mgnni")]
         ratio = rows["mgnni"]["ratio"]
         times.append("" if ratio is None else f"{ratio:.1f} ×")
-        lines.append(f"| {case} | {' | '.join(times)} |")
+        lines.append(f"| {label(case)} | {' | '.join(times)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -100,7 +117,8 @@ def solvers_table(stored: dict[str, Any]) -> str:
         f"| --- |{' ---: |' * len(names)}",
     ]
     for case, rows in cases(stored).items():
-        lines.append(f"| {case} | {' | '.join(duration(rows.get(name)) for name in names)} |")
+        times = [duration(rows.get(name)) for name in names]
+        lines.append(f"| {label(case)} | {' | '.join(times)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -129,8 +147,8 @@ def accuracy_table(data: str) -> str:
                 continue
             score, config = report["score"], report["config"]
             epochs = [run["best_epoch"] for run in report["runs"]]
-            graph = "undirected" if config["undirected"] else "as it is"
-            said = f"{graph}, lr {config['lr']:g}, decay {config['weight_decay']:g}"
+            graph = "undirected" if config["undirected"] else "original edges"
+            said = f"{graph}, lr {config['lr']:g}, weight decay {config['weight_decay']:g}"
             row = [f"`{name}`", cell, f"{100 * score['mean']:.2f} ± {100 * score['std']:.2f}"]
             lines.append(f"| {' | '.join([*row, f'{min(epochs)} to {max(epochs)}', said])} |")
     return "\n".join(lines) + "\n"
