@@ -42,7 +42,9 @@ def heading(stored: dict[str, Any]) -> str:
 def label(case: str) -> str:
     """Return the name of a case in the words of the documentation."""
     case = re.sub(r"scales 1 to (\d+)", lambda found: _scales(int(found[1])), case)
-    return re.sub(r"\b(?:h|width) = ", "channels = ", case).replace("λ = initial", "initial weights")
+    return re.sub(r"\b(?:h|width) = ", "channels = ", case).replace(
+        "λ = initial", "initial weights"
+    )
 
 
 def _scales(largest: int) -> str:

@@ -114,8 +114,8 @@ def test_changes_reach_training_and_model():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"gamm": 1}, "did you mean 'gamma'"),
-        ({"model": {"gamma": 0.5}}, "got 'model'"),
+        ({"gamm": 1}, "unknown option 'gamm' of mgnni; did you mean 'gamma'"),
+        ({"model": {"gamma": 0.5}}, "unknown option 'model' of mgnni"),
         ({"lr": "0.1"}, "must be of type float"),
         ({"hidden_channels": 1.5}, "must be of type int"),
         ({"epochs": -1}, "at least 1"),

@@ -40,9 +40,10 @@ def check_scales(scales: Sequence[int]) -> tuple[int, ...]:
 def check_scale(scale: int, name: str = "scale") -> int:
     """Returns ``scale`` if it is a positive integer."""
     if not isinstance(scale, int) or isinstance(scale, bool) or scale < 1:
+        kind = "hold ints" if name == "scales" else "be an int"
         raise ArgumentError(
-            f"'{name}' must be at least 1 and of type int, the number of hops per step (got "
-            f"{scale!r}); use 1 for direct neighbors"
+            f"'{name}' must {kind} of at least 1, the number of hops per step (got {scale!r}); "
+            "use 1 for direct neighbors"
         )
     return scale
 

@@ -18,7 +18,7 @@ class Status(enum.Enum):
     """Why a solve stopped. The value is the advice shown to the user."""
 
     CONVERGED = "converged"
-    MAX_ITER = "the iteration budget ran out; leave max_iter at None or loosen tol"
+    MAX_ITER = "the iteration budget ran out; leave max_iter at None or raise it, or loosen tol"
     STAGNATED = "the residual stopped falling because of rounding; loosen tol, or use float64"
     NOT_FINITE = (
         "the states became inf or nan; check the size of the inputs and the norm_bound, if you "
