@@ -22,7 +22,11 @@ ROUNDING = 1e-6  # relative allowance, including the rounding of the entries
 
 @memoize_differentiable
 def row_sums(propagation: Propagation) -> Tensor:
-    """Return the row sums of an operator, shape ``(num_nodes, 1)``, cached per operator."""
+    """Return the row sums of an operator, shape ``(num_nodes, 1)``, cached per operator.
+
+    Args:
+        propagation (Propagation): The operator.
+    """
     return propagation.apply(propagation.values.new_ones(propagation.num_nodes, 1))
 
 
@@ -33,6 +37,9 @@ def largest_degrees(propagation: Propagation) -> Tensor:
     It is the square root of the largest absolute row sum times the largest absolute column sum,
     which is the largest degree for undirected graphs. It is one for graphs without edges: any
     bound is valid there, and the square root has no derivative at zero.
+
+    Args:
+        propagation (Propagation): The operator.
     """
     size, graph = propagation.values.double().abs(), propagation.graph_of_node()
     product = size.new_ones(propagation.num_graphs)

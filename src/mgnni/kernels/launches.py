@@ -46,7 +46,11 @@ def widest(device: torch.device) -> int:
 
 
 def has_eigenpairs(weight: Tensor) -> bool:
-    """Whether :func:`eigenpairs` supports these matrices."""
+    """Whether :func:`eigenpairs` supports these matrices.
+
+    Args:
+        weight (Tensor): The matrices, shape ``(matrices, channels, channels)``.
+    """
     return (
         weight.device.type == "cuda"
         and weight.dtype is torch.float32
@@ -118,8 +122,8 @@ class Table:
 
 
 def table(
-    values: Tensor,  # shape: (equations, padded)
-    scales: Tensor,  # shape: (equations,), 32-bit
+    values: Tensor,
+    scales: Tensor,
     terms: int,
     *,
     chebyshev: bool,
@@ -127,7 +131,17 @@ def table(
     bound: float,
     tol: float,
 ) -> Table:
-    """Returns the truncated expansion of ``1 / (1 - gamma lambda s^m)`` for every eigenvalue."""
+    """Returns the truncated expansion of ``1 / (1 - gamma lambda s^m)`` for every eigenvalue.
+
+    Args:
+        values (Tensor): Eigenvalues, shape ``(equations, padded)``, float64.
+        scales (Tensor): Scales, shape ``(equations,)``, 32-bit.
+        terms (int): Number of terms of the table.
+        chebyshev (bool): Whether to expand in Chebyshev polynomials, else in powers.
+        gamma (float): The contraction factor.
+        bound (float): Bound on the norm of the operator.
+        tol (float): Residual that the truncation may leave.
+    """
     equations, wide = values.shape
     width = equations * wide
     coefficient = values.new_empty(terms, width, dtype=torch.float32)

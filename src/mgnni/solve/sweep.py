@@ -184,6 +184,10 @@ def evaluate(
             sides, which is overwritten, and two for further terms.
         scale (int, optional): The scale of all these columns, if the series may end before its
             degree. (default: :obj:`0`)
+
+    Shapes:
+        - **order:** ``(columns,)``
+        - **memory:** ``(num_nodes, columns)`` each, or larger
     """
     nodes, width = operator.num_nodes, order.numel()
     total, t, t_before, spare = (_shaped(one, nodes, width) for one in memory)
