@@ -38,11 +38,15 @@ class Graphs(Protocol):
 
 
 def graph_sum(graphs: Graphs, x: Tensor) -> Tensor:
-    """Sums over the nodes of each graph: ``(..., num_nodes)`` to ``(..., num_graphs)``.
+    """Sums over the nodes of each graph.
 
     Args:
         graphs (Graphs): Knows the graph of each node.
         x (Tensor): The numbers to sum.
+
+    Shapes:
+        - **x:** ``(..., num_nodes)``
+        - **output:** ``(..., num_graphs)``
     """
     if graphs.batch is None:
         return x.sum(-1, keepdim=True)
@@ -69,11 +73,15 @@ def graph_max(graphs: Graphs, x: Tensor) -> Tensor:
 
 
 def graph_magnitude(graphs: Graphs, x: Tensor) -> Tensor:
-    """Largest absolute entry of each graph: ``(..., nodes, channels)`` to ``(..., graphs)``.
+    """Largest absolute entry of each graph.
 
     Args:
         graphs (Graphs): Knows the graph of each node.
         x (Tensor): The states.
+
+    Shapes:
+        - **x:** ``(..., num_nodes, channels)``
+        - **output:** ``(..., num_graphs)``
     """
     if x.size(-1) == 0:
         return x.new_zeros(*x.shape[:-2], max(graphs.num_graphs, 1))
@@ -81,18 +89,22 @@ def graph_magnitude(graphs: Graphs, x: Tensor) -> Tensor:
 
 
 def spread(graphs: Graphs, x: Tensor) -> Tensor:
-    """Broadcasts one number per graph to its nodes: ``(..., graphs)`` to ``(..., nodes, 1)``.
+    """Broadcasts one number per graph to its nodes.
 
     Args:
         graphs (Graphs): Knows the graph of each node.
         x (Tensor): One number per graph.
+
+    Shapes:
+        - **x:** ``(..., num_graphs)``
+        - **output:** ``(..., num_nodes, 1)``, or ``(..., 1, 1)`` for a single graph
     """
     rows = x if graphs.batch is None else x[..., graphs.batch]
     return rows.unsqueeze(-1)
 
 
 def frobenius(graphs: Graphs, x: Tensor) -> Tensor:
-    """Frobenius norm per graph in float64: ``(..., nodes, channels)`` to ``(..., graphs)``.
+    """Frobenius norm per graph in float64.
 
     Rows are short, and inputs of extreme size have been scaled before, so only the sums over
     nodes need float64.
@@ -100,6 +112,10 @@ def frobenius(graphs: Graphs, x: Tensor) -> Tensor:
     Args:
         graphs (Graphs): Knows the graph of each node.
         x (Tensor): The states.
+
+    Shapes:
+        - **x:** ``(..., num_nodes, channels)``
+        - **output:** ``(..., num_graphs)``
     """
     rows: Tensor = torch.linalg.vector_norm(x, dim=-1).double()
     return graph_sum(graphs, rows.square()).sqrt()

@@ -48,12 +48,15 @@ def mix(*numbers: int) -> int:
 
 
 def dropout_keys(runs: Sequence[Run], layers: int, device: torch.device) -> Tensor:
-    """Return the keys of all dropout layers at the first step, shape ``(runs, layers)``.
+    """Return the keys of all dropout layers at the first step.
 
     Args:
         runs (Sequence[Run]): The runs.
         layers (int): Number of dropout layers.
         device (torch.device): Where the keys are needed.
+
+    Shapes:
+        - **output:** ``(runs, layers)``, 64-bit
     """
     rows = [[run.seed_for(DROPOUT, layer) for layer in range(layers)] for run in runs]
     return torch.tensor(rows, dtype=torch.long, device=device).view(len(runs), layers)
