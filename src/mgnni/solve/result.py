@@ -49,9 +49,9 @@ class SolveStats:
         tol (float): The requested tolerance.
         solver (str): The solver that was used; never ``"auto"``.
         scale (int): The scale :math:`m`.
-        graph_relative_residual (Tensor): Relative residuals per graph.
-        graph_error_bound (Tensor): Error bounds per graph.
-        graph_iterations (Tensor): Numbers of iterations per graph.
+        graph_relative_residual (Tensor): Relative residuals, shape ``(num_graphs,)``.
+        graph_error_bound (Tensor): Error bounds, shape ``(num_graphs,)``.
+        graph_iterations (Tensor): Numbers of iterations, shape ``(num_graphs,)``.
 
     Shapes:
         - **graph_relative_residual, graph_error_bound, graph_iterations:** ``(num_graphs,)``
@@ -91,7 +91,7 @@ class SolveResult(SolveStats):
     """A solved equation: its statistics and the states :math:`Z`.
 
     Attributes:
-        value (Tensor): The states.
+        value (Tensor): The states, shape ``(num_nodes, channels)``.
 
     Shapes:
         - **value:** ``(num_nodes, channels)``
