@@ -43,6 +43,10 @@ class Propagation(SparseMatrix):
             exact entries.
         prefers_spectrum (bool): Whether the eigenpairs are cached, so that ``solver="auto"`` uses
             the closed form.
+
+    Shapes:
+        - **values:** ``(nnz,)``
+        - **batch:** ``(num_nodes,)``
     """
 
     _adjoint_of: weakref.ref[Propagation] | None = None
