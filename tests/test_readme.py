@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from torch_geometric.nn import Sequential
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -38,6 +39,8 @@ def test_the_code_on_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # what the code writes does not stay
+    # PyG's Sequential replaces `forward` of its class, which would affect later tests.
+    monkeypatch.setattr(Sequential, "forward", Sequential.forward)
     namespace: dict[str, object] = {"__name__": page.stem}
     for block in code_blocks(page.read_text(encoding="utf-8")):
         exec(compile(block, str(page), "exec"), namespace)
