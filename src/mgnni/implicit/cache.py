@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ from mgnni.solve.equation import Equations, one_if_shared
 from mgnni.solve.plan import Plan, Previous
 from mgnni.solve.prepare import prepare
 from mgnni.solve.result import Options, Solution
+from mgnni.solve.weights import Weights
 
 LARGEST = 2**24  # numbers in the states of all equations past which they are not kept
 
@@ -27,9 +27,8 @@ class Gram(NamedTuple):
     norm: Tensor
 
 
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    previous: Previous
+class _Solved(NamedTuple):
+    weights: Weights  # those of the plan; equations that differ have other weights
     bias: Tensor
     solution: Solution
     version: int  # of the states, which the caller holds too
@@ -59,14 +58,10 @@ class Cache:
 
     def solution(self, plan: Plan, bias: Tensor) -> Solution | None:
         """Returns the last solution if it is for this plan and bias."""
-        last, equations = self._solved, plan.equations
-        if last is None or not (
-            last.previous.operator() is equations.operator
-            and last.previous.weights is equations.weights
-            and (last.previous.scales, last.previous.gamma) == (equations.scales, equations.gamma)
-            and last.previous.options == plan.options
-            and last.version == last.solution.z._version
-        ):
+        last = self._solved
+        if last is None or last.weights is not plan.equations.weights:
+            return None
+        if last.version != last.solution.z._version:  # changed in place
             return None
         one = one_if_shared(bias)
         if last.bias.shape != one.shape or not torch.equal(last.bias, one):
@@ -83,7 +78,8 @@ class Cache:
             return
         # Detached, so that the cache does not keep the autograd graph of the pass alive.
         kept = Solution(z.detach(), solution.hop, solution.records)
-        self._solved = _Solved(self.previous, one_if_shared(bias).clone(), kept, z._version)
+        weights = plan.equations.weights
+        self._solved = _Solved(weights, one_if_shared(bias).clone(), kept, z._version)
 
     def start(self, kind: tuple[int, bool], operator: Propagation, bias: Tensor) -> Tensor | None:
         """Returns the last states of this kind over the same operator.

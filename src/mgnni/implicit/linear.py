@@ -95,7 +95,8 @@ class _Request:
         weights = Weights(weight.detach(), self.gram)
         equations = Equations(self.propagation, self.scales, self.gamma, weights)
         # A copy of wide weights is as large as many states.
-        if self.cache is None or (self.memory == "low" and weights.channels > WIDE):
+        low = self.memory == "low" and weights.channels > WIDE
+        if self.cache is None or self.order > 0 or low:
             return prepare(equations, self.options)
         return self.cache.prepare(equations, self.options)
 

@@ -182,7 +182,9 @@ class DevicePlan(Plan):
             factors=constants.factors,
         )
         norm, tol, floor = operator.norm.kind, self.options.tol, subnormal_floor(z)
-        records = Records(numbers, equations.scales, norm, tol, self.solver, floor, owner=self)
+        # A recorded CUDA graph reads the memory of its plan as long as it is replayed.
+        owner = self if z.is_cuda and torch.cuda.is_current_stream_capturing() else None
+        records = Records(numbers, equations.scales, norm, tol, self.solver, floor, owner=owner)
         return Solution(z, hop, records)
 
     def _hop(self, z: Tensor) -> Tensor:

@@ -45,6 +45,8 @@ class DeviceExpansion:
         self.weights, self.scales, self.gamma = equations.weights, equations.scales, equations.gamma
         self.bound, self.chebyshev = equations.operator.norm_bound, equations.operator.symmetric
         self.tol, self.basis = tol, basis
+        # Kept here, because a recorded CUDA graph reads it.
+        self.device_scales = constant(self.scales, torch.int32, self.weights.tensor.device)
 
     @cached_property
     def eigenpairs(self) -> tuple[Tensor, Tensor]:
@@ -57,7 +59,7 @@ class DeviceExpansion:
         scales, gamma, bound, tol = self.scales, self.gamma, self.bound, self.tol
         return launches.table(
             self.eigenpairs[0],
-            constant(scales, torch.int32, self.weights.tensor.device),
+            self.device_scales,
             sufficient_terms(scales, gamma, bound, tol, self.chebyshev),
             chebyshev=self.chebyshev,
             gamma=gamma,
