@@ -18,7 +18,7 @@ TIGHT = Options(tol=1e-12)  # so that what is left is rounding, and the derivati
 
 def solvers(normalization: str, weight_kind: str) -> list[str]:
     """The solvers that admit an operator of this kind with a weight of this kind."""
-    names = ["auto", "picard", "anderson", "gmres"]
+    names = ["auto", "picard", "anderson", "gmres", "dense"]
     if weight_kind != "general":
         names.append("series")
         if normalization == "sym":

@@ -128,12 +128,11 @@ def test_a_loss_on_one_scale_alone(device):
     assert_all_close((ours[1],), (want[1],), rtol=1e-8)
 
 
-@pytest.mark.parametrize("memory", ["fast", "low"])
-def test_fast_and_low_memory_agree_to_rounding(memory, device):
+def test_fast_and_low_memory_agree_to_rounding(device):
     cotangent = normal(len(SCALES), 8, 3, device=device, seed=7)
     fast = gradients(implicit, "dir", device, "psd", cotangent)
-    again = gradients(lambda *a: implicit(*a, memory=memory), "dir", device, "psd", cotangent)
-    assert_all_close(again, fast, rtol=1e-14)
+    low = gradients(lambda *a: implicit(*a, memory="low"), "dir", device, "psd", cotangent)
+    assert_all_close(low, fast, rtol=1e-14)
 
 
 def test_gradients_in_float32_are_those_of_float64(device):

@@ -218,6 +218,15 @@ def test_a_sweep_of_degree_zero_is_a_product_with_a_number(cuda):
     assert torch.equal(found, columns * coefficient[0])
 
 
+def test_rows_must_leave_room_for_their_sums(device, monkeypatch):
+    """One block has 32 bytes per row, and a few kilobytes besides."""
+    monkeypatch.setattr(launches, "shared_memory", lambda device: 100_000)  # of one known size
+    for count, fits in ((3000, True), (3100, False)):
+        rows = share_out(torch.ones(count, dtype=torch.int32), 1, device)
+        assert launches.has_room(rows, 16, device) == fits
+    assert launches.has_room(share_out(torch.ones(3100, dtype=torch.int32), 7, device), 16, device)
+
+
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("norm", ["frobenius", "max", "sum"])
 @pytest.mark.parametrize("graphs", [None, 1, 4])

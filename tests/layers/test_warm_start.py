@@ -1,4 +1,4 @@
-"""Starting from the last states: fewer terms, the same certificate."""
+"""Warm starts from the last states: fewer iterations, the same certificate."""
 
 import copy
 import pickle
@@ -47,7 +47,7 @@ def steps(log):
 
 
 @pytest.mark.parametrize("solver", ["auto", "picard", "gmres", "anderson"])
-def test_less_work_for_the_same_states_and_certificate(device, solver):
+def test_warm_starts_take_fewer_iterations_to_the_same_states(device, solver):
     propagation, given = operator(device), biases(device, 1e-3)
     cold, warm = (
         passes(layer(device, solver=solver, warm_start=way), propagation, given)
@@ -64,8 +64,8 @@ def test_less_work_for_the_same_states_and_certificate(device, solver):
         assert all(a < b for a, b in zip(steps(log), steps(cold[0][1]), strict=True))
 
 
-def test_the_same_equations_again_cost_nothing(device):
-    # With memory "fast" the states themselves would be taken, and their records with them.
+def test_the_same_equations_take_no_iterations(device):
+    # With memory="fast" the last solution itself would be reused, with its records.
     made, propagation = layer(device, warm_start=True, memory="low"), operator(device)
     given = biases(device, 0.0, 2)
     (one, _), (other, log) = passes(made, propagation, given)
@@ -73,22 +73,26 @@ def test_the_same_equations_again_cost_nothing(device):
     torch.testing.assert_close(one[0], other[0])
 
 
-def test_a_start_that_is_far_is_no_start(device):
+def test_states_that_are_far_away_are_not_used(device):
     made, propagation = layer(device, warm_start=True), operator(device)
     first, second = passes(made, propagation, biases(device, 50.0, 2))
     assert steps(first[1]) == steps(second[1])
     assert all(stats.converged for stats in second[1].forward)
 
 
-def test_other_graphs_other_widths_and_batches_start_from_zero(device):
-    made = layer(device, warm_start=True)
-    given = biases(device, 1e-3)
-    fresh = steps(passes(made, operator(device), given[:1])[0][1])
-    other = operator(device, seed=5)
-    expected = steps(passes(layer(device), other, given[1:2])[0][1])
-    assert steps(passes(made, other, given[1:2])[0][1]) == expected
-    batch = torch.arange(60, device=device) // 30
-    index = torch.arange(59, device=device)
+def test_other_graphs_start_from_zero(device):
+    made, given, other = layer(device, warm_start=True), biases(device, 1e-3), operator(device, 5)
+    passes(made, operator(device), given[:1])
+    ((_, cold),) = passes(layer(device), other, given[1:2])
+    ((_, found),) = passes(made, other, given[1:2])
+    assert steps(found) == steps(cold)
+    ((_, again),) = passes(made, other, given[2:])
+    assert all(a < b for a, b in zip(steps(again), steps(cold), strict=True))
+
+
+def test_batches_of_graphs_start_from_zero(device):
+    """The solution of a graph must not depend on what was solved before."""
+    index, batch = torch.arange(59, device=device), torch.arange(60, device=device) // 30
     joined = Propagation.from_edge_index(
         torch.stack([index, index + 1])[:, index != 29],
         60,
@@ -96,12 +100,13 @@ def test_other_graphs_other_widths_and_batches_start_from_zero(device):
         dtype=torch.float64,
         batch=batch,
     )
-    one, two = passes(made, joined, given[:2])
-    assert steps(one[1]) == steps(two[1])
-    assert fresh
+    first, second = passes(layer(device, warm_start=True), joined, biases(device, 1e-3, 2))
+    assert steps(first[1]) == steps(second[1])
+    ((cold, _),) = passes(layer(device), joined, biases(device, 1e-3, 2)[1:])
+    assert torch.equal(second[0][0], cold[0])
 
 
-def test_evaluation_does_not_start_from_training(device):
+def test_validation_does_not_start_from_training_states(device):
     made, propagation = layer(device, warm_start=True), operator(device)
     given = biases(device, 1e-3)
     passes(made, propagation, given[:1])

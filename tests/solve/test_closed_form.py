@@ -62,7 +62,8 @@ class TestSpectral:
             torch.testing.assert_close(found.z[i], expected)
 
     def test_the_closed_form_depends_on_gamma(self, device):
-        operator, weights = propagation("sym").to(device), Weights(weight("random")[None].to(device))
+        operator = propagation("sym").to(device)
+        weights = Weights(weight("random").unsqueeze(0).to(device))
         bias = normal(12, 4, device=device)
         for gamma in (0.8, 0.3):
             method = Spectral(Equations(operator, (1,), gamma, weights))
@@ -109,8 +110,8 @@ class TestDense:
         assert nodes**2 * channels <= LARGEST < nodes**2 * channels**2
         operator = Propagation.from_edge_index(chain(nodes).to(device), nodes, dtype=torch.float64)
         bias = normal(nodes, channels, device=device)
+        w = weight("general", channels).to(device)
         with pytest.raises(ArgumentError, match=r"'solver' .*'dense'.*1\.0e\+08.*solver='auto'"):
-            w = weight("general", channels).to(device)
             solve_equilibrium(operator, w, bias, solver="dense")
         w = torch.diag(torch.linspace(-0.9, 0.9, channels, dtype=torch.float64)).to(device)
         result = solve_equilibrium(operator, w, bias, 1, 0.9, solver="dense", tol=1e-12)

@@ -184,9 +184,7 @@ class TestChebyshev:
             p = torch.linalg.matrix_power(1.5 * eye.flip(0), scale)
             expected = torch.linalg.solve(eye - gamma * p, bias)
             torch.testing.assert_close(result.value, expected, rtol=1e-11, atol=1e-11)
-            found, rows, _ = expanded(
-                chebyshev, operator, w.unsqueeze(0), (scale,), gamma, 1e-10
-            )
+            found, rows, _ = expanded(chebyshev, operator, w.unsqueeze(0), (scale,), gamma, 1e-10)
             assert found.bound == 1.5
             wanted = quadrature(gamma * 1.5**scale, scale, len(rows))
             np.testing.assert_allclose(rows[:, 0], wanted, rtol=0, atol=1e-12)

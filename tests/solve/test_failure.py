@@ -236,6 +236,27 @@ def test_an_operator_that_expands_is_refused_at_the_scale_where_it_does(device):
         solve_equilibrium(operator, one, bias, 4, 0.5)
 
 
+@pytest.mark.parametrize("solver", ["auto", "picard", "gmres", "dense"])
+@pytest.mark.parametrize("form", ["symmetric", "general"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_weights_at_the_end_of_the_range_are_refused(dtype, form, solver, device):
+    """Their norm exceeds the range, or the powers of the operator do."""
+    largest = torch.finfo(dtype).max
+    w = torch.full((4, 4), largest, dtype=dtype, device=device)
+    if form == "general":
+        w = w.triu()
+    operator = Propagation.from_edge_index(chain(6).to(device), 6, dtype=dtype)
+    bias = torch.ones(6, 4, dtype=dtype, device=device)
+    for scale in (1, 50):
+        with pytest.raises(NotContractiveError, match="must be below 1"):
+            solve_equilibrium(operator, w, bias, scale, 0.5, solver=solver)
+    given = torch.full((10,), 0.1 * largest, dtype=dtype, device=device)
+    operator = Propagation.from_edge_index(chain(6).to(device), 6, given, "none", False)
+    for scale in (1, 2, 50):
+        with pytest.raises(NotContractiveError, match="must be below 1"):
+            solve_equilibrium(operator, w / largest, bias, scale, 0.5, solver=solver)
+
+
 def test_the_edge_of_contraction(device):
     """L = 1 exactly is refused; just below, it is solved."""
     operator = Propagation.from_edge_index(chain(5).to(device), 5, dtype=torch.float64)

@@ -1,6 +1,7 @@
 """Iterative methods: Picard iteration, conjugate gradients, GMRES, and the loop they share."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -104,9 +105,7 @@ class TestLoop:
             bias = torch.zeros(20, 2, dtype=torch.float64, device=device)
             bias[node] = 1.0
             for tol in (1e-2, 1e-6, 1e-10):
-                z, _, exhausted = proposed(
-                    METHODS[name], operator, bias, tol, 5000, 0.99, "random"
-                )
+                z, _, exhausted = proposed(METHODS[name], operator, bias, tol, 5000, 0.99, "random")
                 residual = 0.99 * dense @ z @ w + bias - z
                 assert not exhausted
                 assert residual.norm() <= tol * max(bias.norm(), z.norm()) * (1 + 1e-3)
@@ -167,7 +166,7 @@ class TestPicard:
             z = after(operator, w, bias, 2, 0.95, "picard", count)
             norms.append(state_norm(operator, 0.95 * p @ z @ w + bias - z))
         constant = 0.95 * torch.linalg.matrix_norm(w, 2).item() * operator.norm_bound**2
-        for before, following in zip(norms[:-1], norms[1:], strict=True):
+        for before, following in pairwise(norms):
             assert following <= constant * before * (1 + 1e-12) + 1e-13 * norms[0]
 
     def test_iterates_are_partial_sums_of_the_neumann_series(self, device):

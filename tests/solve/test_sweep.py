@@ -98,9 +98,7 @@ def copies(edges, size, normalization="row"):
     operator = Propagation.from_edge_index(
         edge_index, size * count, None, normalization, False, dtype=torch.float64
     )
-    part = Propagation.from_edge_index(
-        edges, size, None, normalization, False, dtype=torch.float64
-    )
+    part = Propagation.from_edge_index(edges, size, None, normalization, False, dtype=torch.float64)
     return operator, part.to_dense(), count
 
 
