@@ -137,6 +137,26 @@ def test_the_public_solve_under_vmap(case):
     torch.testing.assert_close(together, want, rtol=1e-9, atol=1e-11)
 
 
+def test_the_record_of_the_public_solve_under_vmap_is_that_of_the_worst_run(case):
+    propagation, stack, biases = case
+
+    def solved(bias):
+        return solve_equilibrium(propagation, stack[0, 0], bias, solver="picard", tol=1e-2)
+
+    alone = [solved(bias).relative_residual for bias in biases]
+    assert min(alone) < max(alone)
+    for order in torch.tensor(alone).argsort(), torch.tensor(alone).argsort(descending=True):
+        seen = []
+
+        def state(bias, seen=seen):
+            seen.append(solved(bias))
+            return seen[-1].value
+
+        torch.func.vmap(state)(biases[order])
+        (found,) = seen
+        assert found.relative_residual == pytest.approx(max(alone), rel=1e-6)
+
+
 def test_layers_with_stacked_parameters(case, device):
     propagation, _, biases = case
     layer = MultiscaleEquilibrium(3, (1, 2), tol=1e-12).to(device, torch.float64)
