@@ -345,5 +345,5 @@ def one_class_in(task: Task, part: str) -> Task:
 
 @pytest.mark.parametrize("part", ["val", "test"])
 def test_a_metric_that_is_undefined_is_an_error(part):
-    with pytest.raises(DataError, match=f"two, split 0: roc_auc is undefined on the {part} part"):
+    with pytest.raises(DataError, match=f"two, split 0: roc_auc is undefined on {part}"):
         trained(one_class_in(node_task(1), part), config(epochs=2), runs())

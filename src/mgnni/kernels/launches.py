@@ -281,31 +281,3 @@ def certificates(
         ctypes.c_double(CLOSE * values.size(1)),
     )
     return numbers
-
-
-def dropped(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
-    """Applies dropout to independent runs, with one random key per run.
-
-    Shapes:
-        - **x:** ``(runs, ...)``, float32
-        - **key:** ``(runs,)``, 64-bit
-        - **place:** one 32-bit counter per entry of a run; :obj:`None` counts the entries
-    """
-    x = x.contiguous()
-    out = torch.empty_like(x)
-    size = x.numel() // max(x.size(0), 1)
-    if size:
-        launch(
-            "dropout",
-            min(-(-x.numel() // 256), 16 * processors(x.device)),
-            256,
-            x,
-            out,
-            key.contiguous(),
-            ctypes.c_void_p(None) if place is None else place.contiguous(),
-            ctypes.c_longlong(x.numel()),
-            ctypes.c_longlong(size),
-            round(p * 2**32) - 2**31,
-            ctypes.c_float(1 - p),
-        )
-    return out

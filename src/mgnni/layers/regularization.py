@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mgnni.kernels.launches import dropped
+from mgnni.kernels.dropout import dropped
 from mgnni.kernels.nvrtc import why_not
 
 _ODD = -1640531535, 2146121005, -2073254261  # odd 32-bit constants with well-mixed bits
