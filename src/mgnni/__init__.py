@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.graph.propagation import Propagation as Propagation
-    from mgnni.implicit.contraction import contraction as contraction
     from mgnni.implicit.nonlinear import implicit_fixed_point as implicit_fixed_point
+    from mgnni.implicit.normalized_gram import normalized_gram as normalized_gram
     from mgnni.implicit.solve import solve_equilibria as solve_equilibria
     from mgnni.implicit.solve import solve_equilibrium as solve_equilibrium
     from mgnni.layers.equilibrium import MultiscaleEquilibrium as MultiscaleEquilibrium
@@ -54,7 +54,6 @@ _HOMES = {
     "CGS": "mgnni.models.cgs",
     "compare": "mgnni.data.compare",
     "Config": "mgnni.train.config",
-    "contraction": "mgnni.implicit.contraction",
     "ConvergenceError": "mgnni.errors",
     "ConvergenceWarning": "mgnni.errors",
     "DataError": "mgnni.errors",
@@ -74,6 +73,7 @@ _HOMES = {
     "MIGNN": "mgnni.models.mignn",
     "ModelConfig": "mgnni.train.config",
     "MultiscaleEquilibrium": "mgnni.layers.equilibrium",
+    "normalized_gram": "mgnni.implicit.normalized_gram",
     "NotContractiveError": "mgnni.errors",
     "Propagation": "mgnni.graph.propagation",
     "read_graphs": "mgnni.data.tables.read",

@@ -15,12 +15,14 @@ from mgnni.bench.problems import (
     uniform_graph,
     web_graph,
 )
-from mgnni.implicit.contraction import contraction
+from mgnni.implicit.normalized_gram import normalized_gram
 
 
 @pytest.mark.parametrize("largest", [0.9, 0.93, 0.99])
 def test_trained_weights_have_the_eigenvalue(largest):
-    weight = contraction(trained_factor(2, 20, largest, torch.Generator().manual_seed(0)).double())
+    weight = normalized_gram(
+        trained_factor(2, 20, largest, torch.Generator().manual_seed(0)).double()
+    )
     values = torch.linalg.eigvalsh(weight)
     assert torch.allclose(values[:, -1], torch.tensor(largest).double(), atol=1e-6)
     assert torch.allclose(values.norm(dim=1), torch.ones(2).double(), atol=1e-6)
@@ -28,7 +30,7 @@ def test_trained_weights_have_the_eigenvalue(largest):
 
 def test_initial_weights_are_those_of_xavier():
     values = torch.linalg.eigvalsh(
-        contraction(trained_factor(4, 64, None, torch.Generator().manual_seed(0)))
+        normalized_gram(trained_factor(4, 64, None, torch.Generator().manual_seed(0)))
     )
     assert 0.3 < float(values[:, -1].min()) <= float(values[:, -1].max()) < 0.4
 

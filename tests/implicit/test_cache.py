@@ -11,8 +11,8 @@ import torch
 
 from mgnni.implicit import cache as module
 from mgnni.implicit.cache import Cache
-from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
+from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.solve.equation import Equations
 from mgnni.solve.result import Options
 from mgnni.solve.weights import Weights
@@ -213,6 +213,10 @@ class TestDerivatives:
                 found.append(torch.autograd.grad(first[5].pow(2).sum(), [bias, w]))
             for got, want in zip(*found, strict=True):
                 torch.testing.assert_close(got, want, rtol=1e-7, atol=1e-8)
+        stack = bias.detach().expand(2, -1, -1)
+        for order, over in ((0, operator), (1, operator.adjoint()), (2, operator)):
+            start = cache.start((order, True), over, stack)
+            assert (start is not None) == (warm_start and order < 2)
 
 
 class TestStarts:
@@ -250,7 +254,7 @@ class TestStarts:
 def test_copies_and_pickles_are_empty(copied, case):
     operator, equations, bias = case
     cache = Cache()
-    contraction(equations.weights.tensor, cache=cache)
+    normalized_gram(equations.weights.tensor, cache=cache)
     plan, solution = kept(cache, equations, bias)
     cache.keep_start((0, True), operator, solution.z)
     other = copied(cache)

@@ -16,7 +16,7 @@ from implicit.cases import (
     weights,
 )
 from mgnni import Propagation, solve_equilibrium
-from mgnni.implicit.contraction import contraction
+from mgnni.implicit.normalized_gram import normalized_gram
 
 # Small, for every entry is perturbed on its own: directed, a self-loop, node 3 isolated.
 EDGES = torch.tensor([[0, 0, 1, 2, 2], [1, 2, 2, 0, 2]])
@@ -57,7 +57,7 @@ def test_first_and_second_derivatives_by_the_factor(normalization, solver, devic
     factor = normal(len(SCALES), CHANNELS, CHANNELS, device=device, seed=3).requires_grad_()
 
     def state_of_one_node(bias, factor):
-        return implicit(propagation, contraction(factor), bias, solver)[:, NODE]
+        return implicit(propagation, normalized_gram(factor), bias, solver)[:, NODE]
 
     assert gradcheck(state_of_one_node, (bias, factor), fast_mode=True, **SLACK)
     assert gradgradcheck(state_of_one_node, (bias, factor), fast_mode=True, **SLACK)

@@ -19,8 +19,8 @@ from implicit.cases import (
     weights,
 )
 from mgnni import Propagation
-from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
+from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.solve.result import Options, SolveLog
 from problems import chain, lopsided_edges
 
@@ -82,7 +82,7 @@ def test_gradients_reach_the_factor_of_the_contraction(normalization, device):
     factor = normal(len(SCALES), 3, 3, device=device, seed=2).requires_grad_()
     bias = normal(8, 3, device=device)
     cotangent = one_node(device)
-    states = [solve(propagation, contraction(factor), bias) for solve in (implicit, dense)]
+    states = [solve(propagation, normalized_gram(factor), bias) for solve in (implicit, dense)]
     ours, want = (torch.autograd.grad((z * cotangent).sum(), factor) for z in states)
     assert_all_close(ours, want, rtol=1e-8)
 

@@ -8,7 +8,7 @@ from torch.func import vmap
 
 from kernels import reference
 from kernels.reference import use_kernels
-from mgnni.kernels import launches, nvrtc
+from mgnni.kernels import dropout, launches, nvrtc
 from mgnni.kernels.rows import Rows, share_out
 from mgnni.layers.regularization import Dropout
 from problems import generator
@@ -288,14 +288,14 @@ KEYS = torch.tensor([0, -1, 1, 2**40 + 12345, -(2**63), 2**63 - 1])
 @pytest.mark.parametrize("shape", [(1,), (7, 11), (300, 257), (0, 4)])
 def test_masks_are_those_of_plain_torch_bit_for_bit(cuda, shape, p):
     x = torch.randn(len(KEYS), *shape)
-    found = launches.dropped(x.to(cuda), KEYS.to(cuda), None, p).cpu()
+    found = dropout.dropped(x.to(cuda), KEYS.to(cuda), None, p).cpu()
     assert torch.equal(found, reference.dropped(x, KEYS, None, p))
 
 
 def test_masks_go_by_the_place(cuda):
     place = torch.randint(-(2**31), 2**31, (500,)).int()
     x = torch.randn(len(KEYS), 500)
-    found = launches.dropped(x.to(cuda), KEYS.to(cuda), place.to(cuda), 0.4).cpu()
+    found = dropout.dropped(x.to(cuda), KEYS.to(cuda), place.to(cuda), 0.4).cpu()
     assert torch.equal(found, reference.dropped(x, KEYS, place, 0.4))
 
 

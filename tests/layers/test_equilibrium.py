@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mgnni import ArgumentError, MultiscaleEquilibrium, Propagation, SolveLog, Status
-from mgnni.implicit.contraction import contraction
+from mgnni.implicit.normalized_gram import normalized_gram
 from problems import dense_solution, generator, propagation
 
 CHANNELS, SCALES, GAMMA = 4, (1, 2, 3), 0.9
@@ -58,7 +58,7 @@ def test_the_log_has_records_of_both_passes(device):
     assert [stats.scale for stats in layer.log.forward] == list(SCALES)
     assert layer.log.backward == ()
     z.sum().backward()
-    norms = [torch.linalg.matrix_norm(w, 2).item() for w in contraction(layer.factor)]
+    norms = [torch.linalg.matrix_norm(w, 2).item() for w in normalized_gram(layer.factor)]
     for stats, other, norm in zip(layer.log.forward, layer.log.backward, norms, strict=True):
         assert stats.status is other.status is Status.CONVERGED
         assert stats.contraction == pytest.approx(GAMMA * norm, rel=1e-12)
@@ -217,7 +217,7 @@ def test_graphs_without_nodes_and_with_one_node_are_solved(device):
     single = Propagation.from_edge_index(none, 1, dtype=torch.float64)  # P = [[1]]
     bias = normal(1, CHANNELS, device=device)
     eye = torch.eye(CHANNELS, dtype=torch.float64, device=device)
-    want = bias @ torch.linalg.inv(eye - GAMMA * contraction(layer.factor))
+    want = bias @ torch.linalg.inv(eye - GAMMA * normalized_gram(layer.factor))
     torch.testing.assert_close(layer(bias, single), want, rtol=1e-10, atol=1e-12)
 
 

@@ -93,15 +93,16 @@ class TestDense:
             expected = dense_solution(equations.operator, w, bias[i], scale, 0.99)
             torch.testing.assert_close(found.z[i], expected, rtol=1e-10, atol=1e-10)
 
-    def test_float32_equations_are_factorised_in_float64(self, device):
-        """Their condition number is 1e6, so a float32 factorisation would lose all digits."""
-        operator = propagation("dir").to(device).to(torch.float32)
-        w = weight("general", 3).float().to(device)
-        w = w / torch.linalg.matrix_norm(w, 2)
-        bias, gamma = torch.ones(12, 3, device=device), 0.999999
-        equations = Equations(operator, (1,), gamma, Weights(w.unsqueeze(0)))
+    @pytest.mark.parametrize("form", ["identity", "turn"])
+    def test_float32_equations_are_factorised_in_float64(self, form, device):
+        """Their condition number is 1e5, so float32 would lose nearly all digits."""
+        operator = propagation("row").to(device).to(torch.float32)
+        w = {"identity": [[1.0, 0.0], [0.0, 1.0]], "turn": [[0.96, 0.28], [-0.28, 0.96]]}[form]
+        w, bias, gamma = torch.tensor(w, device=device), torch.ones(12, 2, device=device), 0.99999
+        equations = Equations(operator, (3,), gamma, Weights(w.unsqueeze(0)))
+        assert equations.weights.symmetric == (form == "identity")
         z = Dense(equations).propose(bias.unsqueeze(0), 1e-6, 1).z[0]
-        expected = dense_solution(operator, w, bias, 1, gamma)
+        expected = dense_solution(operator, w, bias, 3, gamma)
         assert (z.double() - expected).norm() <= 1e-6 * expected.norm()
 
     def test_systems_that_are_too_large_are_refused(self, device):

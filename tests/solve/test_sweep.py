@@ -122,20 +122,21 @@ def sufficient(gamma, tol):
 @pytest.mark.parametrize("scale", [1, 3])
 @pytest.mark.parametrize("normalization", ["out", "dir", "row"])
 def test_a_series_ends_once_its_terms_are_multiples_of_one_another(normalization, scale):
-    """In a well-mixed graph all eigenvalues but one are small."""
+    """In a well-mixed graph all eigenvalues but one are small, and the bias has its direction."""
     tol, gamma, nodes = 1e-6, 0.9, LARGE[0]
     edge_index = torch.randint(0, nodes, (2, 10 * nodes), generator=generator(0))
     operator = Propagation.from_edge_index(
         edge_index, nodes, normalization=normalization, dtype=torch.float64
     )
     equations, bias, _, _ = one_slow_column(gamma, scale, operator)
+    bias += 10 * bias.mean(1, keepdim=True).sign()
     found = Series(equations).propose(bias, tol, BUDGET)
     z = hop = found.z[0]
     for _ in range(scale):
         hop = operator.matrix @ hop
     residual = gamma * hop @ equations.weights.tensor[0] + bias[0] - z
     assert residual.norm() <= tol * bias.norm()
-    assert EARLY <= int(found.iterations) < 0.7 * sufficient(gamma, tol)
+    assert EARLY <= int(found.iterations) < 0.8 * sufficient(gamma, tol)
 
 
 def test_a_series_whose_terms_alternate_takes_all_of_them():

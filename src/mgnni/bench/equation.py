@@ -17,8 +17,8 @@ from mgnni.bench.results import Errors, Settings
 from mgnni.bench.rivals import DEQ_SOLVERS, Solve, deq_equilibria, deq_installed
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
-from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
+from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.solve import textbook
 from mgnni.solve.device_sweep import DeviceSweep
 from mgnni.solve.equation import Equations
@@ -127,7 +127,7 @@ class Equation:
         """Return an equation with random bias, and weights with this largest eigenvalue."""
         device = propagation.device
         generator = torch.Generator().manual_seed(len(scales))
-        weight = contraction(trained_factor(len(scales), channels, largest, generator).double())
+        weight = normalized_gram(trained_factor(len(scales), channels, largest, generator).double())
         on_device = torch.Generator(device).manual_seed(0)
         draw = partial(torch.randn, generator=on_device, device=device)
         bias = draw(propagation.num_nodes, channels)
@@ -209,7 +209,7 @@ class Equation:
         generator = torch.Generator().manual_seed(1)
         size = STEP * factor.square().mean((-2, -1), keepdim=True).sqrt()
         signs = torch.randn(factor.shape, generator=generator).sign()
-        return contraction(factor + size * signs).to(self.weight)
+        return normalized_gram(factor + size * signs).to(self.weight)
 
     def torchdeq(
         self, settings: Settings, target: Errors = TARGET, solvers: Iterable[str] = DEQ_SOLVERS

@@ -19,7 +19,7 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 from mgnni.errors import MgnniError
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.contraction import contraction
+from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.models.mgnni import MGNNI
 from mgnni.solve.result import SolveLog
 
@@ -60,7 +60,7 @@ class EquilibriumBy(nn.Module):
 
     def forward(self, bias: Tensor, propagation: Propagation) -> Tensor:
         """Return the states of every scale."""
-        return self.solve(propagation, contraction(self.factor), bias, self.scales, self.gamma)
+        return self.solve(propagation, normalized_gram(self.factor), bias, self.scales, self.gamma)
 
 
 def solved_by(model: MGNNI, solve: Solve) -> MGNNI:

@@ -117,15 +117,17 @@ class Memo(Generic[T]):
             options (Hashable, optional): All else it reads, compared by ``==``.
                 (default: :obj:`()`)
         """
+        # Inference tensors have no version counter.
+        cacheable = not any(tensor is not None and tensor.is_inference() for tensor in tensors)
+        entries = self._entries.setdefault(anchor, []) if cacheable else []
+        for entry in entries:
+            if entry.matches(tensors, options):
+                return entry.value
         # Cached values are also used in training, so they may not be inference tensors. Leaving
         # inference mode enables gradients, so no_grad comes second.
         with torch.inference_mode(False), torch.no_grad():
-            if any(tensor is not None and tensor.is_inference() for tensor in tensors):
-                return compute()  # inference tensors have no version counter
-            entries = self._entries.setdefault(anchor, [])
-            for entry in entries:
-                if entry.matches(tensors, options):
-                    return entry.value
+            if not cacheable:
+                return compute()
             snapshots = tuple(None if t is None else _Snapshot(t) for t in tensors)
             value = compute()
             entries[:] = [entry for entry in entries if not entry.expired]

@@ -241,8 +241,8 @@ def equilibria(
         on_failure (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"raise"`)
         cache (Cache, optional): What the layer keeps between passes.
         gram (bool, optional): Whether the weights are symmetric, positive semidefinite and of
-            Frobenius norm at most one, as :func:`~mgnni.implicit.contraction.contraction` makes
-            them. (default: :obj:`False`)
+            Frobenius norm at most one, as :func:`mgnni.normalized_gram` returns them.
+            (default: :obj:`False`)
 
     Returns:
         The states, shape ``(scales, num_nodes, channels)``, and the log of the solves.

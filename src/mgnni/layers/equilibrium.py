@@ -11,8 +11,8 @@ from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
 from mgnni.implicit.check import check_gamma, check_options, check_propagation, check_scales
-from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import MEMORY, ON_FAILURE, equilibria
+from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.solve.prepare import SOLVERS
 from mgnni.solve.result import Options, SolveLog
 
@@ -102,7 +102,7 @@ class MultiscaleEquilibrium(nn.Module):
             factor = self.factor.to(propagation.dtype)
             z, self.log = equilibria(
                 propagation,
-                contraction(factor, cache=cache),
+                normalized_gram(factor, cache=cache),
                 bias.to(propagation.dtype),
                 self.scales,
                 self.gamma,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
-import typing
-from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pkgutil import get_data
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mgnni.errors import check_choice
 from mgnni.models.explicit_catalog import EXPLICIT
@@ -22,6 +22,8 @@ KINDS = ("implicit", "explicit", "floor")
 MGNNI = "mgnni"
 # Not options of a training: the task decides the level, and a failed solve ends a training.
 NOT_OPTIONS = ("level", "on_failure")
+
+_Node = TypeVar("_Node", ast.ClassDef, ast.FunctionDef)
 
 
 @dataclass(frozen=True)
@@ -108,30 +110,44 @@ def make_model(
 
 @lru_cache
 def _options(entry: ModelEntry) -> type[Any]:
-    # Configurations and the options of the command line are derived from this dataclass.
-    cls = entry.load()
-    hints, texts = typing.get_type_hints(cls.__init__), argument_texts(cls)
-    texts["hidden_channels"] += " none uses the number of features."
+    # Configurations and the options of the command line are derived from this dataclass. The
+    # source is parsed, not imported: importing torch takes seconds, too long for a help text.
+    home, name = entry.home.split(":")
+    package, _, module = home.rpartition(".")
+    cls = _find(ast.parse(get_data(package, f"{module}.py") or b""), ast.ClassDef, name)
+    signature = _find(cls, ast.FunctionDef, "__init__").args
+    required = len(signature.args) - len(signature.defaults)
+    arguments = [*signature.args[required:], *signature.kwonlyargs]
+    defaults = [*signature.defaults, *signature.kw_defaults]
     fields: list[tuple[str, Any, Any]] = [
         ("hidden_channels", int | None, field(default=entry.hidden_channels))
     ]
-    for one in inspect.signature(cls).parameters.values():
-        if one.default is not one.empty and one.name not in NOT_OPTIONS:
-            fields.append((one.name, _plain_type(hints[one.name]), field(default=one.default)))
-    options = make_dataclass(f"{cls.__name__}Config", fields, frozen=True)
-    lines = [f"    {name}: {texts[name]}" for name, _, _ in fields]
-    options.__doc__ = "\n".join([f"Options of {cls.__name__}.", "", "Args:", *lines])
-    options.__module__ = cls.__module__
+    for argument, default in zip(arguments, defaults, strict=True):
+        if argument.arg not in NOT_OPTIONS and argument.annotation and default:
+            # A configuration holds tuples.
+            hint = re.sub(r"Sequence\[(\w+)\]", r"tuple[\1, ...]", ast.unparse(argument.annotation))
+            fields.append((argument.arg, eval(hint), field(default=ast.literal_eval(default))))
+    options = make_dataclass(f"{name}Config", fields, frozen=True)
+    texts = argument_texts(ast.get_docstring(cls) or "")
+    texts["hidden_channels"] += " none uses the number of features."
+    lines = [f"    {one}: {texts[one]}" for one, _, _ in fields]
+    options.__doc__ = "\n".join([f"Options of {name}.", "", "Args:", *lines])
+    options.__module__ = __name__
     return options
 
 
-def argument_texts(cls: type) -> dict[str, str]:
-    """Return the texts of the ``Args:`` section of a class without markup and defaults.
+def _find(tree: ast.Module | ast.ClassDef, kind: type[_Node], name: str) -> _Node:
+    """Return the class or function of this name."""
+    return next(node for node in tree.body if isinstance(node, kind) and node.name == name)
+
+
+def argument_texts(doc: str) -> dict[str, str]:
+    """Return the texts of the ``Args:`` section of a docstring without markup and defaults.
 
     Args:
-        cls (type): A class with a docstring in PyG's style, ``name (type): text``.
+        doc (str): A docstring in PyG's style, ``name (type): text``.
     """
-    section = re.search(r"^Args:\n((?: .*\n|\n)*)", f"{inspect.getdoc(cls)}\n", re.MULTILINE)
+    section = re.search(r"^Args:\n((?: .*\n|\n)*)", f"{inspect.cleandoc(doc)}\n", re.MULTILINE)
     entries = re.split(r"^ {4}(?=\S)", section.group(1) if section else "", flags=re.MULTILINE)
     matches = (re.match(r"\**(\w+) \([^)]*\): (.*)", entry, re.DOTALL) for entry in entries)
     return {match.group(1): _plain_text(match.group(2)) for match in matches if match}
@@ -147,13 +163,3 @@ def _plain_text(text: str) -> str:
 def _plain(role: re.Match[str]) -> str:
     value = role.group(1).strip('"')
     return value.lower() if value in ("None", "True", "False") else value
-
-
-def _plain_type(hint: Any) -> Any:
-    """Replace sequences by tuples, which are what a configuration holds."""
-    inner = typing.get_args(hint)
-    if typing.get_origin(hint) is Sequence:
-        return tuple[inner[0], ...]  # type: ignore[valid-type]
-    if type(None) in inner:
-        return _plain_type(next(one for one in inner if one is not type(None))) | None
-    return hint

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from mgnni.errors import ArgumentError, check_choice, check_int
 from mgnni.graph.eigenbasis import leading_eigenbasis, published_eigenbasis
 from mgnni.graph.propagation import Propagation
-from mgnni.implicit.contraction import contraction
 from mgnni.implicit.linear import equilibria
+from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.heads import HEADS, LinearHead, ResidualHead
@@ -203,7 +203,7 @@ class EIGNN(EncoderModel):
         included with its value subtracted.
         """
         basis, layer = published_eigenbasis(propagation), self.equilibrium
-        weight = contraction(layer.factor.to(bias.dtype))
+        weight = normalized_gram(layer.factor.to(bias.dtype))
         fixed = weight.detach()
 
         def transform(x: Tensor) -> Tensor:

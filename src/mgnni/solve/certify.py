@@ -182,9 +182,10 @@ def summation_gain(operator: Propagation) -> float:
 def rounding_factors(equations: Equations) -> list[float]:
     """Rounding error of evaluating a residual, in units in the last place of the state norm."""
     operator, factors = equations.operator, []
+    gain = summation_gain(operator)
     for scale, norm in zip(equations.scales, equations.weights.frobenius, strict=True):
         before = power(operator.norm_bound, scale - 1)
-        sums = scale * before * summation_gain(operator)
+        sums = scale * before * gain
         products = before * operator.norm_bound * (sum_units(equations.channels) + 4)
         factors.append(equations.gamma * norm * (sums + products))
     return factors

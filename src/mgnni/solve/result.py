@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -155,13 +156,16 @@ class Records:
         numbers = self.numbers.cpu().numpy()
         residual, _, bound, contraction, iterations = numbers
         relative, relative_bound, met = self.accept(numbers)
+        graph_steps = np.nan_to_num(iterations)
+        every = (residual, relative, bound, relative_bound, contraction, graph_steps)
+        # Largest number over the graphs of each equation; nan if one is nan.
+        worst = np.stack(every).max(-1, initial=0.0).T.tolist()
+        accepted = np.all(met, axis=-1, keepdims=True)
         records = []
         for i, scale in enumerate(self.scales):
-            steps = np.nan_to_num(iterations[i])
-            finite = bool(np.isfinite(residual[i]).all() and np.isfinite(relative[i]).all())
-            if bool(met[i].all()):
+            if accepted[i, 0]:
                 status = Status.CONVERGED
-            elif not finite:
+            elif not (math.isfinite(worst[i][0]) and math.isfinite(worst[i][1])):
                 status = Status.NOT_FINITE
             elif self.exhausted is not None and self.exhausted[i]:
                 status = Status.MAX_ITER
@@ -169,20 +173,20 @@ class Records:
                 status = Status.STAGNATED
             records.append(
                 SolveStats(
-                    residual=_worst(residual[i]),
-                    relative_residual=_worst(relative[i]),
-                    iterations=int(_worst(steps)),
+                    residual=worst[i][0],
+                    relative_residual=worst[i][1],
+                    iterations=int(worst[i][5]),
                     status=status,
-                    error_bound=_worst(bound[i]),
-                    relative_error_bound=_worst(relative_bound[i]),
-                    contraction=_worst(contraction[i]),
+                    error_bound=worst[i][2],
+                    relative_error_bound=worst[i][3],
+                    contraction=worst[i][4],
                     norm=self.norm,
                     tol=self.tol,
                     solver=self.solver,
                     scale=scale,
-                    graph_relative_residual=torch.from_numpy(relative[i].copy()),
-                    graph_error_bound=torch.from_numpy(bound[i].copy()),
-                    graph_iterations=torch.from_numpy(steps).long(),
+                    graph_relative_residual=torch.from_numpy(relative[i]),
+                    graph_error_bound=torch.from_numpy(bound[i]),
+                    graph_iterations=torch.from_numpy(graph_steps[i]).long(),
                 )
             )
         return tuple(records)
@@ -191,11 +195,6 @@ class Records:
     def converged(self) -> bool:
         """Whether every equation met its tolerance; waits for the device."""
         return all(one.converged for one in self.stats)
-
-
-def _worst(numbers: NDArray[np.float64]) -> float:
-    """The largest number, nan if one is nan, zero if there are none."""
-    return float(numbers.max()) if numbers.size else 0.0
 
 
 @dataclass(frozen=True, eq=False)

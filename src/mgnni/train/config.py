@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.models.catalog import MGNNI, find_model
@@ -29,26 +29,17 @@ def options_class(architecture: str) -> type[Any]:
     return find_model(architecture).options()
 
 
-if TYPE_CHECKING:
-    ModelConfig: type[Any]
-
-
-def __getattr__(name: str) -> type[Any]:
-    # Made at first use: the signature of MGNNI imports torch, and --help must not wait for it.
-    if name != "ModelConfig":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    options = options_class(MGNNI)
-    # The public name of MGNNI's options, under which they are also pickled.
-    options.__name__ = options.__qualname__ = "ModelConfig"
-    options.__module__ = __name__
-    return options
+ModelConfig: type[Any] = options_class(MGNNI)
+# The public name of MGNNI's options, under which they are also pickled.
+ModelConfig.__name__ = ModelConfig.__qualname__ = "ModelConfig"
+ModelConfig.__module__ = __name__
 
 
 @dataclass(frozen=True)
 class Config:
     """Model and training hyperparameters: everything but the data and the seed."""
 
-    model: Any = field(default_factory=lambda: options_class(MGNNI)())
+    model: Any = field(default_factory=ModelConfig)
     """Options of the model, as made by :func:`options_class`."""
     architecture: str = MGNNI
     """Name of the model; ``mgnni models`` lists them."""

@@ -20,7 +20,7 @@ from mgnni.solve.products import gram, is_large, large_product
 from mgnni.solve.scratch import scratch
 
 
-def contraction(factor: Tensor, eps: float = 1e-12, *, cache: Cache | None = None) -> Tensor:
+def normalized_gram(factor: Tensor, eps: float = 1e-12, *, cache: Cache | None = None) -> Tensor:
     r"""Returns :math:`g(F) = F^{\top} F / (\|F^{\top} F\|_F + \epsilon)` for a stack of factors.
 
     The result is symmetric, positive semidefinite, and :math:`\|g(F)\|_2 \le \|g(F)\|_F < 1`, so
@@ -36,7 +36,7 @@ def contraction(factor: Tensor, eps: float = 1e-12, *, cache: Cache | None = Non
         - **factor:** ``(..., channels, channels)``
         - **output:** ``(..., channels, channels)``
     """
-    weight: Tensor = _Contraction.apply(factor, eps, cache)[0]  # type: ignore[no-untyped-call]
+    weight: Tensor = _NormalizedGram.apply(factor, eps, cache)[0]  # type: ignore[no-untyped-call]
     return weight
 
 
@@ -50,20 +50,20 @@ def _cached(factor: Tensor, eps: float, cache: Cache) -> tuple[Tensor, Tensor]:
         or not torch.equal(last.factor, factor)
     ):
         cache.gram = last = None  # free the old entry before allocating the new one
-        last = Gram(factor.detach().clone(), eps, *_normalized_gram(factor, eps))
+        last = Gram(factor.detach().clone(), eps, *_gram_and_norm(factor, eps))
         # Inference tensors cannot be used in training.
         cache.gram = None if last.weight.is_inference() else last
     return last.weight.detach(), last.norm.detach()
 
 
-class _Contraction(torch.autograd.Function):
+class _NormalizedGram(torch.autograd.Function):
     """Returns the weight, and the norm of the Gram matrix for the backward pass."""
 
     @staticmethod
     def forward(factor: Tensor, eps: float, cache: Cache | None) -> tuple[Tensor, ...]:
         # Comparing the factors would make the host wait for a device.
         if cache is None or factor.device.type != "cpu":
-            return _normalized_gram(factor, eps)
+            return _gram_and_norm(factor, eps)
         return _cached(factor, eps, cache)
 
     @staticmethod
@@ -89,7 +89,7 @@ class _Contraction(torch.autograd.Function):
         info: Any, in_dims: tuple[Any, ...], factor: Tensor, eps: float, cache: Any
     ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         stack = factor.movedim(in_dims[0], 0)
-        return _Contraction.apply(stack, eps, cache), (0, 0)  # type: ignore[no-untyped-call]
+        return _NormalizedGram.apply(stack, eps, cache), (0, 0)  # type: ignore[no-untyped-call]
 
 
 def _pulled_back(factor: Tensor, weight: Tensor, norm: Tensor, eps: float, grad: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ def _norm(square: Tensor) -> Tensor:
     return norm
 
 
-def _normalized_gram(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+def _gram_and_norm(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Returns :math:`g(F)` and the norm of the Gram matrix, shape ``(..., 1, 1)``."""
     square = gram(factor)
     norm = _norm(square)
