@@ -1,7 +1,7 @@
 """Graphs, weights and equations whose answers are known by other means.
 
 Symmetric cases hide a missing transpose, and losses on all nodes hide a row that stopped early, so
-most of these are lopsided: directed, weighted, with isolated nodes and non-symmetric weights.
+most of these are irregular: directed, weighted, with isolated nodes and non-symmetric weights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def lopsided_edges(num_nodes: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
     g = generator(seed)
     edge_index = torch.randint(0, max(num_nodes - 2, 1), (2, 3 * num_nodes), generator=g)
     if num_nodes > 2:
-        extra = torch.tensor([[1, 0, 0], [1, 1, 1]])  # a self-loop, and an edge twice over
+        extra = torch.tensor([[1, 0, 0], [1, 1, 1]])  # a self-loop and a duplicate edge
         edge_index = torch.cat([edge_index, extra], dim=1)
     weight = 0.1 + torch.rand(edge_index.size(1), dtype=torch.float64, generator=g)
     return edge_index, weight
@@ -110,7 +110,7 @@ def dense_propagation(
 
 
 def state_norm(operator: Propagation, x: Tensor) -> float:
-    """The norm of node states in which the operator promises to contract, from its definition."""
+    """The norm of node states in which the operator contracts, from its definition."""
     kind, w = operator.norm.kind, operator.norm.weight
     rows = x.double().square().sum(-1).sqrt()
     if kind == "frobenius":

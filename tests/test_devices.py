@@ -1,4 +1,4 @@
-"""The same numbers on an accelerator as on the CPU."""
+"""Results on a device agree with those on the CPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def problem(directed: bool):
 
 @pytest.mark.parametrize("solver", [*METHODS, "auto"])
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
-def test_solutions_and_gradients_agree(accelerator, solver, directed):
+def test_solutions_and_gradients_agree_on_both_devices(accelerator, solver, directed):
     if directed and solver in METHODS and METHODS[solver].needs_symmetric_operator:
         pytest.skip(f"{solver} is for symmetric operators")
     edge_index, edge_weight, weight, bias, cotangent = problem(directed)
@@ -49,7 +49,7 @@ def test_solutions_and_gradients_agree(accelerator, solver, directed):
 
 
 @pytest.mark.parametrize("name", ["webkb", "wikipedia", "ppi", "tu"])
-def test_models_agree(accelerator, name):
+def test_models_agree_on_both_devices(accelerator, name):
     edge_index, _ = lopsided_edges(300, seed=3)
     edge_index = to_undirected(edge_index, num_nodes=300)
     x = torch.randn(300, 20)
@@ -65,5 +65,5 @@ def test_models_agree(accelerator, name):
     (logits, *gradients), (logits_there, *gradients_there) = found
     assert (logits - logits_there).norm() <= 1e-5 * logits.norm()
     for ours, theirs in zip(gradients, gradients_there, strict=True):
-        # A gradient that nearly cancels has the rounding of what it cancels from.
+        # Gradients that nearly cancel have larger relative errors.
         assert (ours - theirs).norm() <= 1e-5 * ours.norm() + 1e-6 * largest

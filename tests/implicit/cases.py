@@ -1,4 +1,4 @@
-"""What the tests of gradients share: lopsided operators, stacks of weights, and their answers."""
+"""Operators, stacks of weights and known answers for the tests of gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from problems import dense_solution, generator, lopsided_edges, weight
 SCALES = (1, 2, 3)
 GAMMA = 0.8
 NORMALIZATIONS = ("sym", "dir", "out", "row", "none")
-TIGHT = Options(tol=1e-12)  # so that what is left is rounding, and the derivative's own error
+TIGHT = Options(tol=1e-12)  # only rounding remains
 
 
 def solvers(normalization: str, weight_kind: str) -> list[str]:
@@ -87,7 +87,7 @@ def dense(propagation: Propagation, w: Tensor, bias: Tensor) -> Tensor:
 
 
 def unrolled(propagation: Propagation, w: Tensor, bias: Tensor, steps: int = 2000) -> Tensor:
-    """The states by Picard's iteration, every step of it in autograd's graph."""
+    """The states by Picard iteration, with every step in the autograd graph."""
     p = propagation.to_dense()
     powers = torch.stack([torch.linalg.matrix_power(p, m) for m in SCALES])
     z = torch.zeros(len(SCALES), *bias.shape, dtype=bias.dtype, device=bias.device)
@@ -97,7 +97,7 @@ def unrolled(propagation: Propagation, w: Tensor, bias: Tensor, steps: int = 200
 
 
 def assert_all_close(got: tuple[Tensor, ...], want: tuple[Tensor, ...], rtol: float) -> None:
-    """Compare in relative Frobenius norm, one tensor at a time; no want may vanish."""
+    """Compare in relative Frobenius norm, tensor by tensor; no expected tensor may vanish."""
     for index, (a, b) in enumerate(zip(got, want, strict=True)):
         size = b.norm().item()
         assert size > 0, f"number {index} of the known answers is zero: the test would be empty"

@@ -39,13 +39,15 @@ def loss(z):
     return z[:, 3].pow(3).sum()
 
 
-def test_two_passes_before_one_backward(case):
+def test_two_passes_share_one_backward(case):
     propagation, w, bias = case
     first, log = equilibria(propagation, w, bias, SCALES, GAMMA, options=TIGHT)
     second, other_log = equilibria(propagation, w, 2 * bias, SCALES, GAMMA, options=TIGHT)
     (loss(first) + loss(second)).backward()
     one = known_gradients(propagation, w, bias, loss)
-    two = known_gradients(propagation, w, 2 * bias, loss)  # its second is by 2 bias
+    two = known_gradients(
+        propagation, w, 2 * bias, loss
+    )  # the second one is with respect to 2 bias
     bias_want = one[1]
     twice = dense(propagation, w, 2 * bias)
     bias_want = bias_want + torch.autograd.grad(loss(twice), bias)[0]
@@ -53,7 +55,7 @@ def test_two_passes_before_one_backward(case):
     assert len(log.backward) == len(other_log.backward) == len(SCALES)
 
 
-def test_one_state_feeds_the_next_pass(case):
+def test_gradients_flow_through_nested_solves(case):
     propagation, w, bias = case
 
     def nested(solve):
@@ -64,7 +66,7 @@ def test_one_state_feeds_the_next_pass(case):
 
 
 @pytest.mark.parametrize("memory", ["fast", "low"])
-def test_backward_twice_with_a_retained_graph(memory, case):
+def test_a_retained_graph_admits_a_second_backward(memory, case):
     propagation, w, bias = case
     value = loss(implicit(propagation, w, bias, memory=memory))
     value.backward(retain_graph=True)
@@ -73,7 +75,7 @@ def test_backward_twice_with_a_retained_graph(memory, case):
     assert_all_close((w.grad, bias.grad), want, rtol=1e-8)
 
 
-def test_backward_twice_without_it_is_refused(case):
+def test_a_second_backward_without_it_is_refused(case):
     propagation, w, bias = case
     value = implicit(propagation, w, bias).sum()
     value.backward()
@@ -90,7 +92,7 @@ def test_a_weight_changed_before_backward_is_refused(case):
         z.sum().backward()
 
 
-def test_a_bias_changed_before_backward_does_no_harm(case):
+def test_a_bias_may_change_before_backward(case):
     propagation, w, bias = case
     want = known_gradients(propagation, w, bias, loss)
     z = implicit(propagation, w, bias)
@@ -120,7 +122,7 @@ def test_training_works_after_inference_mode(solver, device):
         ours, want = (torch.autograd.grad(loss(z), bias) for z in (ours, want))
         assert_all_close(ours, want, rtol=1e-8)
 
-    # In a thread of its own, where no memory has been set aside by a pass before this one.
+    # In a new thread, which has no scratch memory from earlier passes.
     with ThreadPoolExecutor(1) as fresh:
         fresh.submit(run).result()
 
@@ -148,7 +150,7 @@ def test_hooks_on_the_state_and_on_the_bias_see_the_gradients(case):
     assert_all_close((seen["bias"],), (want,), rtol=1e-8)
 
 
-def test_a_hook_that_changes_the_gradient_is_obeyed(case):
+def test_a_hook_may_change_the_gradient(case):
     propagation, w, bias = case
     z = implicit(propagation, w, bias)
     z.register_hook(lambda grad: -2 * grad)
@@ -157,7 +159,7 @@ def test_a_hook_that_changes_the_gradient_is_obeyed(case):
     assert_all_close(ours, want, rtol=1e-8)
 
 
-def test_gradients_through_a_checkpoint(case):
+def test_gradients_flow_through_a_checkpoint(case):
     propagation, w, bias = case
 
     def solve(w, bias):
@@ -167,7 +169,7 @@ def test_gradients_through_a_checkpoint(case):
     assert_all_close(ours, known_gradients(propagation, w, bias, loss), rtol=1e-8)
 
 
-def test_gradients_by_torch_func(case):
+def test_torch_func_computes_the_same_gradients(case):
     propagation, w, bias = case
 
     def value(w, bias):
@@ -177,7 +179,7 @@ def test_gradients_by_torch_func(case):
     assert_all_close(ours, known_gradients(propagation, w, bias, loss), rtol=1e-8)
 
 
-def test_autocast_does_not_touch_the_gradients(device):
+def test_autocast_does_not_change_the_gradients(device):
     # Backward inside the autocast block is discouraged but common.
     propagation = operator("dir", *edges("dir", device)).to(torch.float32)
     w = weights("general", device).float().requires_grad_()

@@ -1,4 +1,4 @@
-"""The adjoint solve is certified as the forward one is, and says so when it fails."""
+"""The adjoint solve is certified like the forward solve, and its failures are reported."""
 
 import pytest
 import torch
@@ -78,8 +78,8 @@ def test_a_backward_solve_that_fails_raises(solver, device):
     assert log.backward[0].status is Status.MAX_ITER
 
 
-def test_a_backward_solve_that_fails_may_warn(device):
-    # Three steps of Picard sum the first three terms of Neumann's series for the adjoint.
+def test_a_backward_solve_that_fails_warns_on_request(device):
+    # Three Picard steps sum the first three terms of the Neumann series of the adjoint.
     propagation = operator("dir", *edges("dir", device))
     w = weight("rank-one", 3).to(device)
     bias = blind_bias(w, device).requires_grad_()
@@ -98,7 +98,7 @@ def test_a_backward_solve_that_fails_may_warn(device):
     assert (stats.status, stats.iterations, stats.converged) == (Status.MAX_ITER, 3, False)
     assert stats.relative_residual > stats.tol
     true = dense_solution_of_the_adjoint(propagation, w, cotangent)
-    assert (u - true).norm().item() <= stats.error_bound  # honest even where it failed
+    assert (u - true).norm().item() <= stats.error_bound  # holds for failed solves as well
 
 
 def dense_solution_of_the_adjoint(propagation, w, cotangent):

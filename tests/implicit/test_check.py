@@ -1,4 +1,4 @@
-"""What the public solve refuses, by the argument's name, its value, and a remedy."""
+"""Refused arguments: messages name the argument, its value, and a remedy."""
 
 import pytest
 import torch

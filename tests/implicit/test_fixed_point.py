@@ -77,7 +77,7 @@ def test_an_affine_map_has_the_solution_of_a_linear_system(solver, device):
     torch.testing.assert_close(found.value, want, rtol=1e-11, atol=1e-12)
 
 
-def test_the_start_is_no_matter(device):
+def test_the_solution_does_not_depend_on_the_initial_states(device):
     p, (w, b) = operator(device), inputs(device)
     far = 10 * normal(NODES, CHANNELS, device=device, seed=3)
     starts = (zeros(device), far)
@@ -86,7 +86,7 @@ def test_the_start_is_no_matter(device):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_first_and_second_derivatives(solver, device):
+def test_first_and_second_derivatives_match_finite_differences(solver, device):
     p = propagation("dir", 4).to(device)
 
     def value(w, b):
@@ -106,7 +106,7 @@ def test_a_cotangent_that_is_not_finite_is_named(device):
         (z * math.nan).sum().backward()
 
 
-def test_only_what_requires_grad_gets_one(device):
+def test_only_parameters_that_require_grad_get_one(device):
     p, (w, b) = operator(device), inputs(device)
     w.requires_grad_()
     found = implicit_fixed_point(tanh_map(p), zeros(device), (w, b), tol=1e-13)
@@ -184,7 +184,7 @@ def test_the_residual_is_that_of_the_returned_point(device):
     reference = max(torch.linalg.matrix_norm(x).item() for x in (image, found.value))
     assert found.residual == pytest.approx(residual, rel=1e-12)
     assert found.relative_residual == pytest.approx(residual / reference, rel=1e-12)
-    assert found.error_bound == math.inf  # nothing is known of the map
+    assert found.error_bound == math.inf  # without a contraction constant
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -229,7 +229,7 @@ def test_graphs_of_a_batch_are_separate_problems(solver, device):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_map_far_from_normal_is_followed_to_its_end(solver, device):
+def test_a_map_far_from_normal_is_solved(solver, device):
     # Along a directed path states grow before they fall; mixing in the Frobenius norm misleads.
     nodes = 40
     path = torch.diag(torch.full((nodes - 1,), 0.9, dtype=torch.float64), -1).to(device)
@@ -268,7 +268,7 @@ def test_mixing_needs_fewer_steps(device):
     ],
     ids=["budget", "not finite", "stagnated"],
 )
-def test_a_failure_is_said(step, status, solver, device):
+def test_a_failure_is_reported(step, status, solver, device):
     options = {"max_iter": 200, "solver": solver, "tol": 1e-14}
     with pytest.raises(ConvergenceError, match="fixed point equation"):
         implicit_fixed_point(step, zeros(device), **options)
@@ -278,7 +278,7 @@ def test_a_failure_is_said(step, status, solver, device):
     assert not found.converged
 
 
-def test_a_failure_of_the_adjoint_equation_is_said(device):
+def test_a_failure_of_the_adjoint_equation_is_reported(device):
     p, (w, b) = operator(device), inputs(device)
     start = unrolled(p, w, b)
     b.requires_grad_()
@@ -308,7 +308,7 @@ def test_gradients_are_linear_in_the_cotangent_however_small(size, solver, devic
     assert log.backward[0].residual <= 2e-6 * size * 10
 
 
-def test_a_cotangent_of_zeros(device):
+def test_a_zero_cotangent_has_a_zero_gradient(device):
     p, (w, b) = operator(device), inputs(device)
     b.requires_grad_()
     (0 * implicit_fixed_point(tanh_map(p), zeros(device), (w, b)).value).sum().backward()
@@ -316,7 +316,7 @@ def test_a_cotangent_of_zeros(device):
 
 
 @pytest.mark.parametrize(("nodes", "channels"), [(0, 3), (1, 1), (4, 0)])
-def test_empty_and_single_states(nodes, channels, device):
+def test_empty_and_single_states_are_solved(nodes, channels, device):
     b = normal(nodes, channels, device=device).requires_grad_()
     found = implicit_fixed_point(
         lambda z, b: z / 2 + b, torch.zeros_like(b), (b,), contraction=0.5, norm="max", tol=1e-12
@@ -327,7 +327,7 @@ def test_empty_and_single_states(nodes, channels, device):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_many_at_once_are_each_alone(solver, device):
+def test_problems_under_vmap_are_solved_separately(solver, device):
     w, b = inputs(device)
     stack = torch.stack([0.2 * w, w.T, 0.9 * w]).requires_grad_()
     log, norm = SolveLog(), NodeNorm("max", torch.ones(NODES, dtype=torch.float64, device=device))
@@ -367,7 +367,7 @@ def test_many_at_once_are_each_alone(solver, device):
             assert one.error_bound == pytest.approx(want_record.error_bound, rel=0.1)
 
 
-def test_under_the_transforms_of_torch(device):
+def test_transforms_of_torch_give_exact_derivatives(device):
     p, (w, b) = operator(device), inputs(device)
 
     def value(b):
@@ -453,6 +453,6 @@ GOOD = {"map": lambda z: z / 2, "z0": torch.zeros(2, 3)}
         ({"map": lambda z: [z]}, ArgumentError, "like z0"),
     ],
 )
-def test_refusals(change, error, message):
+def test_bad_arguments_are_refused(change, error, message):
     with pytest.raises(error, match=message):
         implicit_fixed_point(**{**GOOD, **change})

@@ -18,10 +18,10 @@ from implicit.cases import (
 from mgnni import Propagation, solve_equilibrium
 from mgnni.implicit.normalized_gram import normalized_gram
 
-# Small, for every entry is perturbed on its own: directed, a self-loop, node 3 isolated.
+# Small, because every entry is perturbed separately. Node 3 is isolated.
 EDGES = torch.tensor([[0, 0, 1, 2, 2], [1, 2, 2, 0, 2]])
 NODES, CHANNELS, NODE = 4, 2, 2
-SLACK = {"nondet_tol": 1e-9}  # sums on an accelerator are not repeated bit by bit
+SLACK = {"nondet_tol": 1e-9}  # sums on a device are not deterministic
 
 
 def problem(normalization, device, kind="general"):
@@ -36,7 +36,9 @@ def problem(normalization, device, kind="general"):
     ("normalization", "memory"),
     [*((normalization, "fast") for normalization in NORMALIZATIONS), ("dir", "low")],
 )
-def test_first_and_second_derivatives_at_one_node(normalization, memory, device):
+def test_first_and_second_derivatives_at_one_node_match_finite_differences(
+    normalization, memory, device
+):
     edge_index, (bias, w, edge_weight) = problem(normalization, device)
 
     def state_of_one_node(bias, w, edge_weight):
@@ -51,7 +53,7 @@ def test_first_and_second_derivatives_at_one_node(normalization, memory, device)
     ("normalization", "solver"),
     [(n, s) for n, kind, s in ADMITTED if kind == "psd" and n in ("sym", "dir")],
 )
-def test_first_and_second_derivatives_by_the_factor(normalization, solver, device):
+def test_derivatives_by_the_factor_match_finite_differences(normalization, solver, device):
     edge_index, (bias, _, edge_weight) = problem(normalization, device)
     propagation = operator(normalization, edge_index, edge_weight.detach(), NODES)
     factor = normal(len(SCALES), CHANNELS, CHANNELS, device=device, seed=3).requires_grad_()
@@ -64,7 +66,7 @@ def test_first_and_second_derivatives_by_the_factor(normalization, solver, devic
 
 
 @pytest.mark.parametrize("scale", [1, 3])
-def test_derivatives_of_one_equation_alone(scale, device):
+def test_derivatives_of_one_equation_match_finite_differences(scale, device):
     edge_index, (bias, w, edge_weight) = problem("dir", device)
 
     def state_of_one_node(bias, w, edge_weight):
@@ -116,7 +118,7 @@ def test_second_derivatives_match_differences_of_first_ones(normalization, devic
         z = implicit(operator(normalization, edge_index, edge_weight, NODES), w, bias)
         return torch.autograd.grad((z[:, NODE] ** 3).sum(), moved)
 
-    step = 1e-5  # error: step^2 = 1e-10 from the cut, tol / step = 1e-7 from the solves
+    step = 1e-5  # error: step^2 = 1e-10 from truncation, tol / step = 1e-7 from the solves
     ahead, behind = first_derivatives(step), first_derivatives(-step)
     differences = tuple((a - b) / (2 * step) for a, b in zip(ahead, behind, strict=True))
     ours = hessian_times(implicit, normalization, device, "general", directions)

@@ -26,14 +26,14 @@ from problems import chain, lopsided_edges
 
 
 def one_node(device):
-    """A cotangent that is zero but at node 3; at that node it differs from scale to scale."""
+    """A cotangent that is zero except at node 3, where it differs by scale."""
     cotangent = torch.zeros(len(SCALES), 8, 3, dtype=torch.float64, device=device)
     cotangent[:, 3] = normal(len(SCALES), 3, device=device, seed=7)
     return cotangent
 
 
 def gradients(solve, normalization, device, kind, cotangent):
-    """Gradients by bias, by weight and by edge weight of the states that ``solve`` returns."""
+    """Gradients of bias, weight and edge weight through the states that ``solve`` returns."""
     edge_index, edge_weight = edges(normalization, device)
     w, bias = weights(kind, device), normal(8, 3, device=device)
     leaves = [bias, w, edge_weight]
@@ -69,7 +69,7 @@ def test_gradients_match_those_through_two_thousand_steps(normalization, kind, d
 
 @pytest.mark.parametrize("kind", ["indefinite", "identity", "rank-one"])
 @pytest.mark.parametrize("normalization", ["sym", "dir"])
-def test_gradients_with_weights_of_other_spectra(normalization, kind, device):
+def test_gradients_match_for_weights_of_other_spectra(normalization, kind, device):
     cotangent = one_node(device)
     ours = gradients(implicit, normalization, device, kind, cotangent)
     want = gradients(dense, normalization, device, kind, cotangent)
@@ -119,7 +119,7 @@ def test_any_choice_of_inputs_may_require_gradients(wanted, device):
     assert_all_close(ours, torch.autograd.grad((z * cotangent).sum(), leaves), rtol=1e-8)
 
 
-def test_a_loss_on_one_scale_alone(device):
+def test_a_loss_on_one_scale_has_no_gradient_for_the_others(device):
     propagation = operator("dir", *edges("dir", device))
     w, bias = weights("general", device).requires_grad_(), normal(8, 3, device=device)
     states = [implicit(propagation, w, bias)[1], dense(propagation, w, bias)[1]]
@@ -166,7 +166,7 @@ def test_gradients_are_linear_in_the_cotangent_however_large(size, solver, devic
 
 @pytest.mark.parametrize("self_loops", [True, False])
 @pytest.mark.parametrize("num_nodes", [0, 1, 3])
-def test_gradients_without_edges(num_nodes, self_loops, device):
+def test_gradients_without_edges_are_those_of_the_closed_form(num_nodes, self_loops, device):
     # With P = I the equation is Z = gamma Z W + B, without self-loops it is Z = B.
     none = torch.empty(2, 0, dtype=torch.long, device=device)
     propagation = Propagation.from_edge_index(
@@ -202,9 +202,9 @@ def test_a_loss_on_an_isolated_node_stays_there(device):
 
 
 @pytest.mark.parametrize("solver", ["auto", "picard", "anderson", "gmres", "cg", "spectral"])
-def test_batch_mates_leave_a_graph_its_own_gradient(solver, device):
-    # A mate that is huge, and one that has no loss at all, must not loosen anyone's tolerance.
-    sizes, loudness = (8, 5, 6), (1.0, 1e9, 1e-9)
+def test_gradients_of_a_graph_do_not_depend_on_its_batch(solver, device):
+    # One graph is huge and one has no loss; neither may loosen the tolerance of the others.
+    sizes, sizes_of_bias = (8, 5, 6), (1.0, 1e9, 1e-9)
     parts, batch, start = [], [], 0
     for index, size in enumerate(sizes):
         parts.append(chain(size) + start)
@@ -213,7 +213,7 @@ def test_batch_mates_leave_a_graph_its_own_gradient(solver, device):
     edge_index, batch = torch.cat(parts, 1).to(device), torch.tensor(batch, device=device)
     together = Propagation.from_edge_index(edge_index, start, batch=batch, dtype=torch.float64)
     w = weights("psd", device)
-    bias = normal(start, 3, device=device) * torch.tensor(loudness, device=device)[batch, None]
+    bias = normal(start, 3, device=device) * torch.tensor(sizes_of_bias, device=device)[batch, None]
     cotangent = normal(len(SCALES), start, 3, device=device, seed=7)
     cotangent *= torch.tensor([1.0, 0.0, 1e-9], device=device)[batch, None]
     bias.requires_grad_()

@@ -1,4 +1,4 @@
-"""The promise of implicit layers: memory that does not grow with the number of iterations."""
+"""Memory of implicit layers does not grow with the number of iterations."""
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +37,7 @@ def problem(solver, device):
 
 
 def changes_of_memory(device, run):
-    """Run it; return the highest and the last number of bytes taken since the start."""
+    """Returns the largest and the last number of bytes allocated since the start of ``run``."""
     if device.type == "cuda":
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
@@ -59,7 +59,7 @@ def changes_of_memory(device, run):
 def measured_pass(solver, gamma, memory, device, tol):
     """Peak bytes, iterations of both passes, and gradients of one forward and backward."""
     propagation, w, bias = problem(solver, device)
-    equilibria(propagation, w, bias, (2,), 0.1)[0].sum().backward()  # builds what is kept
+    equilibria(propagation, w, bias, (2,), 0.1)[0].sum().backward()  # builds what is cached
     w.grad = bias.grad = None
     logs = []
 
@@ -70,7 +70,7 @@ def measured_pass(solver, gamma, memory, device, tol):
         logs.append(log)
         z[:, :100].square().sum().backward()
 
-    # In a thread of its own, which has no memory set aside from other solves.
+    # In a new thread, which has no scratch memory from other solves.
     with ThreadPoolExecutor(1) as fresh:
         peak, _ = fresh.submit(changes_of_memory, device, run).result()
     (forward,), (backward,) = logs[0].forward, logs[0].backward
@@ -106,7 +106,7 @@ def test_low_memory_takes_no_more_and_gives_the_same_gradients(solver, device):
 
 
 @pytest.mark.parametrize(("memory", "states"), [("low", 1), ("fast", 2)])
-def test_between_the_passes_stand_the_state_and_in_fast_memory_its_hop(memory, states, device):
+def test_the_state_and_with_fast_memory_its_hop_are_kept_for_backward(memory, states, device):
     propagation, w, bias = problem("auto", device)
     equilibria(propagation, w, bias, (2,), 0.5)
     kept = []
@@ -140,8 +140,8 @@ def test_passes_without_backward_leave_nothing_behind(solver, memory, device):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_learnt_edge_weights_need_no_garbage_collector(order, device):
-    # A cycle of references would hold on to a whole pass until Python looks for cycles.
+def test_learned_edge_weights_need_no_garbage_collector(order, device):
+    # A reference cycle would keep a whole pass alive until the garbage collector runs.
     node = torch.arange(NODES, device=device)
     edge_index = torch.stack([node, (node + 1) % NODES])
     edge_weight = torch.rand(NODES, dtype=torch.float64, device=device).requires_grad_()

@@ -1,4 +1,4 @@
-"""The public solve: its results are the dense solution, and certified."""
+"""The public solve: its results are the dense solution within a certified bound."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ def test_every_result_is_the_dense_solution_within_its_bound(normalization, kind
     for result, truth, scale in zip(results, dense(propagation, w, bias), SCALES, strict=True):
         error = (result.value - truth).norm().item()
         assert error <= result.error_bound
-        assert result.error_bound <= 1e-3 * truth.norm().item()  # a bound that says something
+        assert result.error_bound <= 1e-3 * truth.norm().item()  # the bound is useful
         assert (result.status, result.scale, result.tol) == (Status.CONVERGED, scale, 1e-6)
 
 
@@ -44,7 +44,7 @@ def test_scales_together_are_the_scales_one_by_one(normalization, device):
         assert result.contraction == pytest.approx(alone.contraction, rel=1e-12)
 
 
-def test_scales_need_no_order(device):
+def test_scales_may_have_any_order(device):
     propagation = operator("dir", *edges("dir", device))
     w, bias = weights("general", device), normal(8, 3, device=device)
     for result, one, scale in zip(
@@ -67,13 +67,15 @@ def test_scales_need_no_order(device):
         ("sym", "general", "gmres"),
     ],
 )
-def test_auto_goes_by_symmetry_and_the_result_names_its_choice(normalization, kind, used, device):
+def test_auto_decides_by_symmetry_and_the_result_names_the_solver(
+    normalization, kind, used, device
+):
     propagation = operator(normalization, *edges(normalization, device))
     w, bias = 1.2 * weight(kind, 3).to(device), normal(8, 3, device=device)
     assert solve_equilibrium(propagation, w, bias).solver == used
 
 
-def test_a_gentle_equation_without_symmetry_is_left_to_picard(device):
+def test_a_strong_contraction_without_symmetry_is_solved_by_picard(device):
     propagation = operator("dir", *edges("dir", device))
     w, bias = 0.5 * weight("general", 3).to(device), normal(8, 3, device=device)
     result = solve_equilibrium(propagation, w, bias, gamma=0.9)
@@ -112,7 +114,7 @@ def test_the_result_is_frozen_and_prints_without_its_tensors(device):
     assert "solver='gmres'" in repr(result)
 
 
-def test_a_bound_the_caller_vouches_for_is_used(device):
+def test_a_given_norm_bound_is_used(device):
     edge_index, edge_weight = edges("none", device)
     propagation = Propagation.from_edge_index(
         edge_index, 8, 3 * edge_weight, "none", False, norm_bound=1.25

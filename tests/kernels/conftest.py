@@ -1,4 +1,4 @@
-"""What the tests of kernels share."""
+"""Fixtures of the kernel tests."""
 
 import pytest
 import torch

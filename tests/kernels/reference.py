@@ -1,4 +1,4 @@
-"""What the kernels compute, in plain torch and float64, and how to use that in their place."""
+"""The kernels in plain torch and float64, to compare with and to replace them on a CPU."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def table(
 
 
 def matrix(rows: Rows, col: Tensor, value: Tensor, way: int) -> Tensor:
-    """The matrix whose rows were shared out, from the parts that they were cut into."""
+    """The matrix, from the parts into which its rows were split."""
     n = rows.first.size(1) - 1
     count = int(rows.first[way, -1])
     row_of_part = torch.arange(n).repeat_interleave(rows.first[way].long().diff())

@@ -1,4 +1,4 @@
-"""The kernels against plain torch, and both against what they shall compute."""
+"""The kernels against plain torch, and both against known answers."""
 
 import ctypes
 
@@ -47,20 +47,20 @@ def needs_room(device: torch.device, h: int) -> None:
 
 @pytest.mark.parametrize("h", [1, 2, 7, 8, 33, 64, 115, 116, 117, 127, 128])
 @pytest.mark.parametrize("kind", ["random", "rank-one", "identity", "zero"])
-def test_eigenpairs(cuda, kind, h):
+def test_eigenpairs_are_those_of_lapack(cuda, kind, h):
     needs_room(cuda, h)
     weight = weights(kind, 3, h).to(cuda)
     assert_eigenpairs(weight, *launches.eigenpairs(weight))
 
 
-def test_eigenpairs_of_many_matrices_each_another(cuda):
+def test_every_matrix_of_a_stack_has_its_own_eigenpairs(cuda):
     weight = weights("random", 20, 13).to(cuda)
     weight[3] = 0
     assert_eigenpairs(weight, *launches.eigenpairs(weight))
 
 
 @pytest.mark.parametrize("h", [21, 105, 125])
-def test_eigenpairs_from_the_last_ones(cuda, h):
+def test_eigenpairs_start_from_those_of_a_similar_matrix(cuda, h):
     needs_room(cuda, h)
     weight = weights("random", 2, h).to(cuda)
     basis = launches.basis_for(weight)
@@ -69,7 +69,7 @@ def test_eigenpairs_from_the_last_ones(cuda, h):
         near = weight + (0.02 if step % 4 else 2.0) * weights("random", 2, h).to(cuda).roll(step)
         near = near @ near.mT
         weight = near / near.norm(dim=(1, 2)).view(-1, 1, 1)
-    launches.eigenpairs(torch.full_like(weight, float("nan")), basis)  # leaves nothing behind
+    launches.eigenpairs(torch.full_like(weight, float("nan")), basis)  # must not spoil the basis
     assert_eigenpairs(weight, *launches.eigenpairs(weight, basis))
 
 
@@ -85,7 +85,7 @@ def test_the_same_matrix_has_the_same_eigenpairs_to_the_last_bit(cuda, h, kind):
         assert all(map(torch.equal, first, again))
 
 
-def test_the_widest_matrix_has_room(cuda):
+def test_the_widest_matrix_fits_into_shared_memory(cuda):
     h = launches.widest(cuda)
     assert 64 <= h <= launches.MOST_CHANNELS
     weight = weights("random", 1, h).to(cuda)
@@ -150,13 +150,13 @@ def test_tables_are_those_of_plain_torch(cuda, chebyshev, scales):
     ours = launches.table(values.to(cuda), scale.to(cuda), 300, **options)
     wanted = reference.table(values, scale, 300, **options)
     torch.testing.assert_close(ours.coefficient.cpu(), wanted.coefficient, rtol=1e-5, atol=2e-6)
-    most = 1 if chebyshev else max(scales)  # by a logarithm's last digit
+    most = 1 if chebyshev else max(scales)  # logarithms differ in their last digit
     assert int((ours.degree.cpu() - wanted.degree).abs().max()) <= most
     assert int((ours.needed.cpu() - wanted.needed).abs().max()) <= most
 
 
 def sparse(lengths: list[int], n: int, scale: bool = True) -> tuple[torch.Tensor, ...]:
-    """Rows with so many entries, at random columns, of absolute sum one at most."""
+    """Rows with the given numbers of entries at random columns; absolute sums are at most one."""
     g = generator(2)
     count = torch.tensor(lengths)
     col = torch.cat([torch.randperm(n, generator=g)[:length] for length in lengths]).int()
@@ -185,7 +185,7 @@ SHAPES = {
 @pytest.mark.parametrize("chebyshev", [False, True])
 @pytest.mark.parametrize("groups", [1, 3, 4, 5, 40])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_sweeps(cuda, shape, groups, chebyshev):
+def test_sweeps_are_those_of_plain_torch(cuda, shape, groups, chebyshev):
     lengths, processors = SHAPES[shape]
     n, terms, width = len(lengths), 12, groups * launches.COLUMNS
     count, col, value = sparse(lengths, n)
@@ -204,7 +204,7 @@ def test_sweeps(cuda, shape, groups, chebyshev):
         launches.sweep(on(rows, cuda), *(one.clone() for one in numbers), **options)
         for _ in range(2)
     )
-    assert torch.equal(first, second)  # sums add in one order
+    assert torch.equal(first, second)  # deterministic
     gap = (first.cpu().double() - wanted.double()).norm(dim=0)
     assert float(gap.max()) < 1e-5 * float(wanted.double().norm(dim=0).max())
 
@@ -231,7 +231,7 @@ def test_rows_must_leave_room_for_their_sums(device, monkeypatch):
 @pytest.mark.parametrize("norm", ["frobenius", "max", "sum"])
 @pytest.mark.parametrize("graphs", [None, 1, 4])
 @pytest.mark.parametrize(("nodes", "h"), [(1, 1), (37, 5), (130, 24), (64, 130)])
-def test_certificates(cuda, nodes, h, graphs, norm, shared):
+def test_certificates_are_those_of_plain_torch(cuda, nodes, h, graphs, norm, shared):
     g = generator(nodes)
     residual, z = torch.randn(2, 3, nodes, h, generator=g)
     bias = torch.randn(1 if shared else 3, nodes, h, generator=g) * 1e-15
@@ -257,7 +257,7 @@ def test_certificates(cuda, nodes, h, graphs, norm, shared):
 
 
 @pytest.mark.parametrize("norm", ["frobenius", "max", "sum"])
-def test_nothing_hides_what_is_not_finite(cuda, norm):
+def test_numbers_that_are_not_finite_reach_the_certificate(cuda, norm):
     weight = None if norm == "frobenius" else torch.ones(9, dtype=torch.float64, device=cuda)
     residual = torch.ones(1, 9, 4, device=cuda)
     for place in range(9):
@@ -292,7 +292,7 @@ def test_masks_are_those_of_plain_torch_bit_for_bit(cuda, shape, p):
     assert torch.equal(found, reference.dropped(x, KEYS, None, p))
 
 
-def test_masks_go_by_the_place(cuda):
+def test_masks_depend_on_the_given_counters(cuda):
     place = torch.randint(-(2**31), 2**31, (500,)).int()
     x = torch.randn(len(KEYS), 500)
     found = dropout.dropped(x.to(cuda), KEYS.to(cuda), place.to(cuda), 0.4).cpu()
@@ -312,7 +312,7 @@ def test_the_gradient_of_dropout_has_the_same_mask(cuda):
 
 
 @pytest.mark.parametrize("own_x", [True, False])
-def test_dropout_of_several_runs_and_its_gradient(cuda, own_x):
+def test_dropout_under_vmap_has_one_mask_per_run(cuda, own_x):
     x = torch.randn(len(KEYS), 9, 5)
     x = (x if own_x else x[:1].expand_as(x)).to(cuda)
     leaf = (x if own_x else x[0]).clone().requires_grad_()
@@ -330,7 +330,7 @@ def test_dropout_of_several_runs_and_its_gradient(cuda, own_x):
     torch.testing.assert_close(grad.cpu(), wanted if own_x else wanted.sum(0))
 
 
-def test_a_launch_that_cannot_be_is_told_in_words(cuda):
+def test_a_launch_that_fails_raises_an_error(cuda):
     x = torch.zeros(8, device=cuda)
     none = ctypes.c_longlong(0)
     with pytest.raises(nvrtc.KernelError, match="launching dropout failed with CUDA error"):

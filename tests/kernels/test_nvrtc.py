@@ -8,24 +8,24 @@ from mgnni.kernels.nvrtc import SWITCH, enter, why_not
 
 
 @pytest.fixture
-def asked_anew():
+def fresh_check():
     why_not.cache_clear()
     yield
     why_not.cache_clear()
 
 
-def test_kernels_can_be_switched_off(asked_anew, monkeypatch):
+def test_kernels_can_be_switched_off(fresh_check, monkeypatch):
     monkeypatch.setenv(SWITCH, "0")
     assert why_not() == "MGNNI_KERNELS=0 is set"
 
 
-def test_kernels_are_there_with_a_gpu_and_not_without(asked_anew, monkeypatch):
+def test_kernels_are_available_with_a_gpu_only(fresh_check, monkeypatch):
     monkeypatch.delenv(SWITCH, raising=False)
     wanted = None if torch.cuda.is_available() else "torch sees no CUDA device"
     assert why_not() == wanted
 
 
-def test_a_thread_meets_the_device(cuda):
+def test_a_new_thread_can_use_the_device(cuda):
     x = torch.ones(64, 64, device=cuda)
     said, found = [], []
 
@@ -43,5 +43,5 @@ def test_a_thread_meets_the_device(cuda):
     assert not said
 
 
-def test_a_cpu_is_met_by_every_thread():
+def test_entering_a_cpu_does_nothing():
     enter(torch.device("cpu"))

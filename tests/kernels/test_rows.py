@@ -40,7 +40,7 @@ def test_every_entry_is_covered_once(name, processors, device):
     for way, longest in enumerate((FINE, COARSE)):
         first = rows.first[way].cpu().long()
         starts = rows.part[way, : int(first[-1]) + 1].cpu().long()
-        # The parts of a row begin where the row begins, and follow one another without a gap.
+        # The parts of a row begin where the row begins and are contiguous.
         assert (starts[0], starts[-1]) == (0, total)
         assert torch.equal(starts[first], crow)
         assert torch.equal(first.diff(), -(-lengths.long() // longest))
@@ -53,8 +53,8 @@ def test_some_blocks_have_no_rows(device):
     rows = share_out(torch.tensor(LENGTHS["a hub first"]), 132, device)
     sizes = rows.row_of.diff()
     assert rows.blocks > 2
-    assert int(sizes.min()) == 0  # or the test above did not see one
-    assert int(sizes.max()) < 51  # the hub is not given the others as well
+    assert int(sizes.min()) == 0  # otherwise the test above did not cover it
+    assert int(sizes.max()) < 51  # the block of the hub has few other rows
 
 
 def test_blocks_have_about_equal_work(device):
@@ -65,7 +65,7 @@ def test_blocks_have_about_equal_work(device):
     assert float(entries.max() / entries.mean()) < 1.1
 
 
-def test_both_ways_of_cutting_are_the_same_matrix():
+def test_short_and_long_parts_are_the_same_matrix():
     lengths = torch.tensor([0, 3, 90, 17, 0, 1] + [0] * 94)
     col = torch.cat([torch.randperm(100)[:n] for n in lengths])
     value = torch.rand(len(col))

@@ -1,4 +1,4 @@
-"""One term in one pass, against dense products in double precision."""
+"""Terms of an expansion by one kernel, against dense products in float64."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def matrix_of(lengths: list[int], device: torch.device) -> tuple[tuple, torch.Te
     return (lines_of(crow.to(device), col.to(device)), value.to(device)), dense
 
 
-def test_long_rows_and_hubs():
+def test_long_rows_and_hubs_are_found():
     crow = torch.tensor([0, terms.LONG, 2 * terms.LONG + 1, 2 * terms.LONG + 1])
     lines = lines_of(crow, torch.zeros(int(crow[-1])))
     assert lines.long.tolist() == [1]
@@ -62,21 +62,21 @@ def test_a_term_is_a_product_a_recurrence_and_a_sum(cuda, shape, columns, dtype)
         for _ in range(2):
             new, sums = before.to(cuda), total.to(cuda)
             if not keep:
-                new.fill_(torch.nan)  # is not read
+                new.fill_(torch.nan)  # must not be read
             options = {"factor": 1.5, "keep": keep}
             given = terms.add_term(
                 *matrix, now.to(cuda), new, sums, coefficient.to(cuda), **options
             )
             assert given is new
             found.append((new.cpu(), sums.cpu()))
-        assert torch.equal(found[0][0], found[1][0])  # sums add in one order
+        assert torch.equal(found[0][0], found[1][0])  # deterministic
         torch.testing.assert_close(found[0][0].double(), following, **near)
         torch.testing.assert_close(found[0][1].double(), summed, **near)
     alone = terms.add_term(*matrix, now.to(cuda), torch.empty_like(now, device=cuda))
     torch.testing.assert_close(alone.cpu().double(), dense @ now.double(), **near)
 
 
-def test_places_between_those_of_whole_loads(cuda):
+def test_unaligned_memory_is_read_correctly(cuda):
     matrix, dense = matrix_of(SHAPES["empty rows"], cuda)
     n = len(SHAPES["empty rows"])
     memory = torch.randn(n * 8 + 3, device=cuda)
@@ -88,8 +88,8 @@ def test_places_between_those_of_whole_loads(cuda):
 
 
 @pytest.mark.parametrize("columns", [1, 3, 8])
-def test_a_row_does_not_know_the_others(cuda, columns):
-    """Not to the last digit, however large the numbers around it are."""
+def test_a_row_does_not_depend_on_others(cuda, columns):
+    """Not even in the last digit, however large the other numbers are."""
     (lines, values), _ = matrix_of(SHAPES["many rows"], cuda)
     n = len(SHAPES["many rows"])
     now = torch.randn(n, columns, device=cuda)
@@ -120,13 +120,13 @@ def test_only_the_first_columns_are_touched(cuda, width):
 @pytest.mark.parametrize(
     ("columns", "left"), [(21, [5, 5, 3, 3, 1]), (18, [7] * 5), (9, [3] * 5), (24, [24, 11, 2, 2])]
 )
-def test_columns_that_are_moved_read_nothing_that_nobody_wrote(cuda, columns, left, dtype):
+def test_columns_that_are_moved_read_no_uninitialised_memory(cuda, columns, left, dtype):
     shape = SHAPES["many rows"]
     (lines, values), dense = matrix_of(shape, cuda)
     size = float(dense.abs().sum(1).max())
     dense, values = dense / size, (values / size).to(dtype)
     t, widths = torch.randn(len(shape), columns, dtype=dtype), [columns, *left]
-    # Coefficients start between whole loads, as rows of a table do.
+    # Rows of the table of coefficients are unaligned.
     table = torch.randn(len(widths), columns, dtype=dtype)
     for k, width in enumerate(widths):
         table[k, width:] = 0
@@ -172,7 +172,7 @@ def test_a_series_by_terms_is_that_of_plain_torch_and_of_a_dense_solve(cuda, kin
 
 @pytest.mark.parametrize("columns", [1, 3, 4, 64])
 @pytest.mark.parametrize("kind", ["sym", "out"])
-def test_products_of_an_operator(cuda, kind, columns):
+def test_products_of_an_operator_are_those_of_its_dense_matrix(cuda, kind, columns):
     operator = propagation(kind, 40, dtype=torch.float32).to(cuda)
     x, out = torch.randn(2, 40, columns, device=cuda)
     wanted = operator.double().to_dense() @ x.double()
@@ -185,7 +185,7 @@ def test_products_of_an_operator(cuda, kind, columns):
     torch.testing.assert_close(out.double(), summed, rtol=1e-5, atol=1e-6)
 
 
-def test_what_does_not_fit(device):
+def test_unsuitable_columns_do_not_fit_the_kernel(device):
     operator = propagation("out", 12, dtype=torch.float32).to(device)
     lines, values = operator.pattern.lines, operator.values
     x = torch.zeros(12, 8, device=device)

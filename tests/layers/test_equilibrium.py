@@ -36,7 +36,7 @@ def dense_states(layer, bias, operator):
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("kind", ["sym", "dir", "out", "row"])
 def test_states_and_gradients_are_those_of_the_dense_solution(kind, training, device):
-    # In evaluation mode too: `training` may change dropout, never differentiability.
+    # Evaluation mode does not disable gradients.
     layer = make_layer(device).train(training)
     operator = propagation(kind).to(device)
     bias = normal(12, CHANNELS, device=device).requires_grad_()
@@ -136,7 +136,7 @@ def test_autocast_does_not_lower_the_precision_of_the_states(device):
     torch.testing.assert_close(z, want, rtol=0, atol=0)
 
 
-def test_the_factors_are_drawn_by_xavier_one_by_one(device):
+def test_every_factor_has_xavier_initialisation(device):
     layer = MultiscaleEquilibrium(200, (1, 2, 3)).to(device)
     limit = (6 / 400) ** 0.5
     for factor in layer.factor.detach():
@@ -159,7 +159,7 @@ def test_reset_parameters_draws_new_factors_from_the_seed(device):
     assert layer.factor.is_leaf
 
 
-def test_copies_and_pickles_solve_alike_and_share_nothing(device):
+def test_copies_and_pickles_give_the_same_states_and_share_nothing(device):
     layer = make_layer(device)
     operator = propagation("dir").to(device)
     bias = normal(12, CHANNELS, device=device).requires_grad_()
@@ -172,7 +172,7 @@ def test_copies_and_pickles_solve_alike_and_share_nothing(device):
         assert (other.factor != layer.factor).all()
 
 
-def test_the_repr_names_what_was_chosen():
+def test_the_repr_names_the_options():
     layer = MultiscaleEquilibrium(5, [1, 3], 0.7, solver="picard", tol=1e-4)
     assert repr(layer) == (
         "MultiscaleEquilibrium(5, scales=(1, 3), gamma=0.7, solver='picard', tol=0.0001)"
@@ -222,7 +222,7 @@ def test_graphs_without_nodes_and_with_one_node_are_solved(device):
 
 
 def reused(layer, log):
-    """Whether the last pass took over the solution of an earlier one."""
+    """Whether the last pass reused the solution of an earlier one."""
     assert layer.log is not log
     return layer.log.forward_records[0] is log.forward_records[0]
 

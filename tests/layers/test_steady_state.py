@@ -1,4 +1,4 @@
-"""A fixed point as a part of a model: its value, its gradients, its log."""
+"""The fixed-point layer: values, gradients and log."""
 
 import pytest
 import torch
@@ -23,11 +23,11 @@ def no_edges(device):
 
 
 @pytest.mark.parametrize("solver", ["anderson", "picard"])
-def test_a_fixed_point_of_the_cosine(solver, no_edges, device):
+def test_the_fixed_point_of_the_cosine_is_found(solver, no_edges, device):
     part = SteadyState(solver, 1e-12, None)
     a = torch.tensor([[0.9], [0.5], [0.0]], dtype=torch.float64, device=device, requires_grad=True)
     z = part(cosine, (a,), torch.zeros_like(a), no_edges, contraction=0.9, norm="max")
-    # Known to more digits than are compared, by bisection of z - cos(a z).
+    # By bisection of z - cos(a z).
     want = [bisected(value) for value in a.flatten().tolist()]
     torch.testing.assert_close(z.flatten().cpu(), torch.tensor(want, dtype=torch.float64))
     (stats,) = part.log.forward
@@ -59,6 +59,6 @@ def bisected(a):
         (("picard", 1e-6, 0), "max_iter"),
     ],
 )
-def test_what_cannot_be_is_refused(options, name):
+def test_bad_options_are_refused(options, name):
     with pytest.raises(ArgumentError, match=f"'{name}'"):
         SteadyState(*options)

@@ -1,4 +1,4 @@
-"""Graphs of a batch are separate problems: each has its own solution, certificate and pace."""
+"""Graphs of a batch are separate problems, each with its own solution and certificate."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def complete(num_nodes: int) -> Tensor:
 
 
 def stiff(directed: bool) -> Graph:
-    """A long chain with the same bias all over, which is the slow direction."""
+    """A long chain with a constant bias, which is the slow direction."""
     edge_index = chain(24)
     if directed:  # both ways along the chain, and one short cut
         edge_index = torch.cat([edge_index, torch.tensor([[3], [17]])], dim=1)
@@ -30,7 +30,7 @@ def stiff(directed: bool) -> Graph:
 
 
 def easy(size: int, seed: int, directed: bool) -> Graph:
-    """All joined to all, and a bias that the first product all but wipes out."""
+    """A complete graph with a bias that the first product nearly cancels."""
     bias = torch.randn(size, CHANNELS, dtype=torch.float64, generator=generator(seed))
     bias = 10.0 ** (seed % 5 - 2) * (bias - bias.mean(0))
     edge_index = complete(size)
@@ -70,7 +70,7 @@ def solve(operator, bias, solver, tol, **options) -> SolveResult:
 
 
 def batch_of(directed: bool) -> list[Graph]:
-    """Seven easy graphs with the stiff one in their midst."""
+    """Seven easy graphs with the stiff one among them."""
     graphs = [easy(3 + seed % 4, seed, directed) for seed in range(7)]
     graphs.insert(3, stiff(directed))
     return graphs
@@ -79,7 +79,7 @@ def batch_of(directed: bool) -> list[Graph]:
 @pytest.mark.parametrize("tol", [1e-4, 1e-9])
 @pytest.mark.parametrize("normalization", ["sym", "dir", "out", "row"])
 @solvers
-def test_a_graph_does_not_know_its_mates(solver, normalization, tol, device):
+def test_a_graph_is_solved_independently_of_its_batch(solver, normalization, tol, device):
     directed = normalization != "sym"
     graphs = batch_of(directed)
     together, bias = joined(graphs, normalization, device)
@@ -93,7 +93,7 @@ def test_a_graph_does_not_know_its_mates(solver, normalization, tol, device):
         rows = together.graph_of_node() == number
         gap = (result.value[rows] - single.value).norm().item()
         assert gap <= 1e-12 * single.value.norm().item()
-        # Its certificate is its own; the allowance for rounding looks at the longest row of all.
+        # The allowance for rounding depends on the longest row of the batch.
         expected = dense_solution(operator, w, own, 2, GAMMA)
         error = (result.value[rows] - expected).norm().item()
         bound = result.graph_error_bound[number].item()
@@ -106,7 +106,7 @@ def test_a_graph_does_not_know_its_mates(solver, normalization, tol, device):
         worst = max(getattr(single, name) for single in singles)
         assert getattr(result, name) == pytest.approx(worst, rel=0.3, abs=1e-13)
 
-    # Other mates, another place.
+    # The same graphs at other positions of another batch.
     others = [graphs[3], easy(5, 11, directed), graphs[0]]
     operator, bias = joined(others, normalization, device)
     again = solve(operator, bias, solver, tol)
@@ -117,8 +117,7 @@ def test_a_graph_does_not_know_its_mates(solver, normalization, tol, device):
 
 
 @solvers
-def test_interleaved_graphs_are_told_apart(solver, device):
-    """Nodes of a graph need not lie side by side."""
+def test_nodes_of_a_graph_need_not_be_adjacent(solver, device):
     operator, bias = joined(batch_of(False), "sym", device)
     order = torch.randperm(operator.num_nodes, generator=generator(9)).to(device)
     place = torch.argsort(order)
@@ -135,7 +134,7 @@ def test_interleaved_graphs_are_told_apart(solver, device):
 
 
 @pytest.mark.parametrize("solver", ITERATIVE)
-def test_every_graph_goes_at_its_own_pace(solver, device):
+def test_every_graph_takes_its_own_number_of_steps(solver, device):
     operator, bias = joined(batch_of(False), "sym", device)
     steps = solve(operator, bias, solver, 1e-9).graph_iterations.tolist()
     slowest = steps.pop(3)
@@ -157,10 +156,10 @@ def test_a_finished_graph_does_not_move_while_others_iterate(solver, device):
 
 
 @pytest.mark.parametrize("solver", ITERATIVE)
-def test_graphs_that_finish_one_by_one(solver, device):
-    """Chains of all lengths: some are frozen in place, some dropped, in many small steps."""
+def test_graphs_that_finish_one_after_another_are_solved(solver, device):
+    """Chains of all lengths: finished ones are frozen first and removed later."""
     graphs = []
-    for size in range(2, 20):  # odd about the middle, so without the slowest direction
+    for size in range(2, 20):  # odd functions, without the slowest direction
         bias = torch.linspace(-1, 1, size, dtype=torch.float64).unsqueeze(1)
         graphs.append((chain(size), bias.repeat(1, CHANNELS)))
     operator, bias = joined(graphs, "sym", device)
@@ -178,7 +177,7 @@ def test_graphs_that_finish_one_by_one(solver, device):
 
 
 @solvers
-def test_graphs_without_nodes_or_bias_are_done_at_once(solver, device):
+def test_graphs_without_nodes_or_bias_take_no_steps(solver, device):
     edge_index = (chain(5) + 1).to(device)
     batch = torch.tensor([0, 2, 2, 2, 2, 2, 4], device=device)  # 1 and 3 have no nodes
     operator = Propagation.from_edge_index(edge_index, 7, batch=batch, dtype=torch.float64)
@@ -196,7 +195,7 @@ def test_graphs_without_nodes_or_bias_are_done_at_once(solver, device):
 
 
 @solvers
-def test_one_graph_in_a_batch_is_that_graph(solver, device):
+def test_a_batch_of_one_graph_is_solved_as_that_graph(solver, device):
     graph = stiff(False)
     result = solve(*joined([graph], "sym", device), solver, 1e-7)
     single = solve(*alone(graph, "sym", device), solver, 1e-7)
@@ -206,7 +205,7 @@ def test_one_graph_in_a_batch_is_that_graph(solver, device):
 
 
 @pytest.mark.parametrize("solver", ["picard", "gmres", "series"])
-def test_a_graph_does_not_know_an_awkward_mate(solver, device):
+def test_a_graph_is_solved_independently_of_one_far_from_normal(solver, device):
     """A one-way chain, on which minimal residuals stand still, beside an ordinary one.
 
     Rounding is amplified there, so the limit is wider; Anderson's mixing amplifies it to the size
@@ -230,8 +229,8 @@ def test_a_graph_does_not_know_an_awkward_mate(solver, device):
             assert int(result.graph_iterations[number]) == single.iterations
 
 
-def test_corrections_are_decided_graph_by_graph(device):
-    """Near the rounding of float32 some graphs need a correction; their mates must not notice."""
+def test_corrections_are_decided_per_graph(device):
+    """Near the rounding of float32 some graphs need a correction."""
     graphs = [
         (chain(size), torch.randn(size, CHANNELS, generator=generator(size)))
         for size in (3, 9, 17, 40)

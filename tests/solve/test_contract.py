@@ -1,4 +1,4 @@
-"""What every solver promises: the dense solution, and the truth about it."""
+"""The contract of every solver: the dense solution, and correct statistics."""
 
 import pytest
 import torch
@@ -55,7 +55,7 @@ operators = pytest.mark.parametrize("kind", OPERATORS)
 
 
 def problems(operator: Propagation, solver: str, gamma: float):
-    """Every scale; the weights that the solver admits take turns."""
+    """One problem per scale, with alternating weights that the solver admits."""
     kinds = [k for k in WEIGHTS if admits(solver, operator, weight(k, CHANNELS))]
     for turn, scale in enumerate(SCALES):
         g = generator(turn)
@@ -88,11 +88,11 @@ def check_result(
     solver: str,
     tol: float,
 ) -> None:
-    """Every number of the result, computed again by other means at the value returned."""
+    """Recomputes every number of the result at the returned value by other means."""
     residual = dense_residual(operator, w, bias, scale, gamma, result.value).norm().item()
     reference = max(bias.double().norm().item(), result.value.double().norm().item())
     unit = torch.finfo(bias.dtype).eps
-    # Two evaluations of one residual differ by their rounding, no more.
+    # Two evaluations of a residual differ by rounding only.
     growth = 1 + scale * operator.to_dense().double().abs().sum(1).max().item() ** scale
     assert result.residual == pytest.approx(residual, rel=1e-6, abs=4 * unit * growth * reference)
     assert result.relative_residual == pytest.approx(
@@ -165,7 +165,7 @@ def test_empty_problems_have_empty_solutions(solver, channels, num_nodes, device
 @pytest.mark.parametrize("gamma", [0.5, 0.99])
 @pytest.mark.parametrize("kind", ["chain", "out"])
 @solvers
-def test_one_channel(solver, kind, gamma, device):
+def test_equations_with_one_channel_are_solved(solver, kind, gamma, device):
     operator = OPERATORS[kind]().to(device)
     for factor in (1.0, -1.0, 0.3):
         w = torch.full((1, 1), factor, dtype=torch.float64, device=device)
@@ -188,7 +188,7 @@ SINGULAR = {
 @pytest.mark.parametrize("form", SINGULAR)
 @pytest.mark.parametrize("kind", ["chain", "dir"])
 @solvers
-def test_weights_with_eigenvalues_that_are_exactly_zero(solver, kind, form, device):
+def test_weights_with_zero_eigenvalues_are_solved(solver, kind, form, device):
     operator = OPERATORS[kind]().to(device)
     w = SINGULAR[form].double().to(device)
     if not admits(solver, operator, w):
@@ -222,7 +222,7 @@ def test_memory_layout_does_not_matter(solver, form, device):
 @pytest.mark.parametrize("power", [-60, 60])
 @solvers
 def test_solutions_scale_with_the_bias(solver, power, device):
-    """The equation is linear: float32 gradients of 1e-18 must come out as well as of 1."""
+    """The equation is linear, so float32 gradients of 1e-18 must be as accurate as those of 1."""
     operator = OPERATORS["undirected weighted"]().to(device).to(torch.float32)
     w = weight("random", CHANNELS).to(device).float()
     bias = torch.randn(operator.num_nodes, CHANNELS, device=device)
@@ -250,11 +250,11 @@ def test_solutions_scale_with_the_bias(solver, power, device):
 )
 @solvers
 def test_numbers_at_the_end_of_the_range_are_solved_or_refused(solver, dtype, power, device):
-    """Squares of these vanish or overflow; the certificate must not follow them."""
+    """Squares of these numbers vanish or overflow; the certificate must hold nevertheless."""
     operator = OPERATORS["undirected weighted"]().to(device).to(dtype)
     w = weight("rank-one", CHANNELS).to(device, dtype)
     bias = torch.randn(operator.num_nodes, CHANNELS, dtype=dtype, device=device)
-    half, rest = 2.0 ** (power // 2), 2.0 ** (power - power // 2)  # the power may not exist
+    half, rest = 2.0 ** (power // 2), 2.0 ** (power - power // 2)  # the power itself may overflow
     bias = bias * half * rest
     expected = dense_solution(operator, w, bias.double() / half / rest, 2, 0.9)
     try:
@@ -306,7 +306,7 @@ def test_operators_far_from_normal_are_solved(solver, form, shape, flow, device)
         ("dir", "general", ["series"], "weight"),
     ],
 )
-def test_a_solver_that_lives_on_symmetry_says_so(kind, form, refused, what, device):
+def test_a_solver_that_needs_symmetry_refuses_other_problems(kind, form, refused, what, device):
     operator, w = OPERATORS[kind]().to(device), weight(form, CHANNELS).to(device)
     bias = torch.ones(operator.num_nodes, CHANNELS, dtype=torch.float64, device=device)
     for solver in refused:

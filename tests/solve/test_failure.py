@@ -1,4 +1,4 @@
-"""A solve that does not converge says so, every time; nothing wrong is returned quietly."""
+"""Solves that do not converge are reported, every time."""
 
 import warnings
 
@@ -22,7 +22,7 @@ from mgnni.solve.prepare import METHODS
 from problems import chain, dense_solution, generator, propagation, weight
 
 SEEDS = range(100)
-# Closed forms take no iterations; nor do wide weights, as long as they are narrow.
+# Closed forms take no iterations, and neither does "wide" with few channels.
 LIMITED = [name for name in METHODS if name not in ("spectral", "wide", "dense")]
 
 
@@ -41,7 +41,7 @@ def relative_residual(operator, w, bias, scale, gamma, z: Tensor) -> float:
 
 
 def outcome(*args, **options) -> tuple[SolveResult, list[str]]:
-    """Solve with warnings, and return the result with what was said."""
+    """Returns the result and the messages of convergence warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = solve_equilibrium(*args, on_failure="warn", **options)
@@ -59,7 +59,7 @@ def test_too_few_iterations_are_reported_every_time(solver, device):
         assert result.relative_residual > 1e-10
         assert result.iterations <= limit
         assert len(said) == 1
-        # What is reported of a failed solve is as true as of any other.
+        # The numbers of a failed solve are correct as well.
         measured = relative_residual(operator, w, bias, 1, 0.99, result.value)
         assert result.relative_residual == pytest.approx(measured, rel=1e-9)
         error = (result.value - dense_solution(operator, w, bias, 1, 0.99)).norm().item()
@@ -93,7 +93,7 @@ def test_a_tolerance_below_rounding_is_reported_every_time(solver, device):
         assert result.relative_residual > 1e-9
         assert len(said) == 1
         assert "float64" in said[0] or "max_iter" in said[0]
-        # It got as far as float32 goes nevertheless.
+        # The states are as accurate as float32 permits.
         measured = relative_residual(operator, w, bias, 1 + seed % 3, 0.9, result.value)
         assert measured <= 3e-7
         assert result.relative_residual == pytest.approx(measured, rel=1e-3)
@@ -106,8 +106,8 @@ def test_a_tolerance_below_rounding_raises_by_default(device):
 
 
 @pytest.mark.parametrize("solver", [*METHODS, "auto"])
-def test_a_false_bound_never_leads_to_a_quiet_wrong_answer(solver, device):
-    """The caller vouches for a norm of 0.9 where it is above 2: the map really expands."""
+def test_a_wrong_norm_bound_never_leads_to_an_unreported_wrong_answer(solver, device):
+    """The given norm bound is 0.9, the true norm is above 2, and the map expands."""
     failures = 0
     for seed in SEEDS:
         g = generator(seed)
@@ -120,18 +120,18 @@ def test_a_false_bound_never_leads_to_a_quiet_wrong_answer(solver, device):
         bias = torch.randn(12, 2, dtype=torch.float64, generator=g).to(device)
         result, said = outcome(operator, w, bias, 1, 0.7, solver=solver, tol=1e-5)
         measured = relative_residual(operator, w, bias, 1, 0.7, result.value)
-        # What solves linear systems may still solve this one; then the residual proves it.
+        # Some methods may solve the system nevertheless; then the residual proves it.
         assert result.converged == (len(said) == 0)
         assert result.converged == (result.relative_residual <= 1e-5)
         assert not result.converged or measured <= 1.001e-5
         failures += not result.converged
     if solver in ("picard", "series", "chebyshev"):
-        assert failures == len(SEEDS), "these live on the contraction"
+        assert failures == len(SEEDS), "these rely on the contraction"
 
 
 @pytest.mark.parametrize("solver", [*METHODS, "auto"])
 def test_overflow_is_reported_every_time(solver, device):
-    """The solution is some ten times as large as the bias, which is where float32 ends."""
+    """The solution is ten times as large as the bias, which exceeds float32."""
     operator = Propagation.from_edge_index(chain(6).to(device), 6)
     w = torch.eye(2, device=device)
     for seed in SEEDS:
@@ -257,8 +257,7 @@ def test_weights_at_the_end_of_the_range_are_refused(dtype, form, solver, device
             solve_equilibrium(operator, w / largest, bias, scale, 0.5, solver=solver)
 
 
-def test_the_edge_of_contraction(device):
-    """L = 1 exactly is refused; just below, it is solved."""
+def test_a_constant_of_one_is_refused_and_one_just_below_is_solved(device):
     operator = Propagation.from_edge_index(chain(5).to(device), 5, dtype=torch.float64)
     bias = torch.ones(5, 1, dtype=torch.float64, device=device)
     w = torch.full((1, 1), 2.0, dtype=torch.float64, device=device)
@@ -269,7 +268,7 @@ def test_the_edge_of_contraction(device):
     assert (result.value - expected).norm().item() <= result.error_bound
 
 
-def test_a_weight_of_large_norm_is_fine_where_gamma_makes_up_for_it(device):
+def test_a_small_gamma_admits_a_weight_of_large_norm(device):
     operator = propagation("dir").to(device)
     w = 10 * weight("general", 3).to(device)
     bias = torch.randn(12, 3, dtype=torch.float64, device=device)

@@ -23,7 +23,7 @@ def normal(*shape, seed=0):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("lead", [(), (2,)])
-def test_products(lead, dtype, device):
+def test_products_are_those_of_float64(lead, dtype, device):
     wide, tall = normal(*lead, 27, LARGE + 5), normal(*lead, LARGE + 5, LARGE + 9, seed=1)
     rtol = 1e-12 if dtype is torch.float64 else 1e-5
     # Few rows, few columns, a short sum; matrices and transposed ones.
@@ -53,7 +53,7 @@ def test_a_matrix_times_its_own_transpose_is_symmetric(shape, onednn, device, mo
     [None, lambda *_: torch.zeros(1, 1), lambda a, b: a @ b.T],
     ids=["gone", "wrong", "other arguments"],
 )
-def test_a_function_that_is_gone_or_has_changed_is_not_used(function, monkeypatch):
+def test_a_onednn_function_that_is_missing_or_changed_is_not_used(function, monkeypatch):
     monkeypatch.setattr(products, "_linear", function)
     products.has_onednn.cache_clear()
     assert not products.has_onednn()
@@ -65,8 +65,7 @@ def test_a_function_that_is_gone_or_has_changed_is_not_used(function, monkeypatc
     )
 
 
-def test_a_gap_between_rows_is_closed():
-    """As fast as without: a library that finds gaps may fall back to something very slow."""
+def test_matrices_with_gaps_between_rows_are_multiplied():
     a, b = normal(60, LARGE + 40).float(), normal(LARGE + 40, LARGE + 40).float()
     left, right = a[:, 7:], b[7:, : LARGE + 1]
     torch.testing.assert_close(
@@ -75,9 +74,9 @@ def test_a_gap_between_rows_is_closed():
 
 
 @pytest.mark.parametrize("width", [5, LARGE + 3])
-def test_a_product_and_a_bias(width, device):
+def test_a_product_is_added_to_a_bias(width, device):
     a, b = normal(2, 30, width), normal(2, width, width, seed=1)
-    bias = normal(1, 30, width, seed=2).expand(2, -1, -1)  # one for all, which is not written to
+    bias = normal(1, 30, width, seed=2).expand(2, -1, -1)  # shared, and must not be written to
     want = bias + 0.7 * a @ b
     left, right, given = (x.to(device).float() for x in (a, b, bias))
     before = given.clone()
@@ -86,13 +85,13 @@ def test_a_product_and_a_bias(width, device):
     assert torch.equal(given, before)
 
 
-def test_it_writes_where_it_is_told():
+def test_the_result_is_written_to_the_given_memory():
     a, out = normal(LARGE + 1, LARGE + 1), torch.empty(LARGE + 1, LARGE + 1).double()
     assert large_product(a, a, out) is out
     torch.testing.assert_close(out, a @ a)
 
 
-def test_what_autograd_or_a_transform_must_see_is_left_to_torch():
+def test_products_under_autograd_or_a_transform_use_torch():
     a = normal(LARGE + 1, LARGE + 1)
     assert is_large(a, a)
     assert is_large(a[:FEW], a)

@@ -1,4 +1,4 @@
-"""Borrowed memory: never shared between two borrowers, given back, and bounded."""
+"""Scratch memory: never shared between two users, reused, and bounded."""
 
 import threading
 
@@ -11,13 +11,13 @@ from mgnni.solve.scratch import scratch
 
 @pytest.fixture(autouse=True)
 def pool(monkeypatch):
-    """A pool of this test's own."""
+    """A separate pool for every test."""
     fresh = module._Pool()
     monkeypatch.setattr(module, "_pool", fresh)
     return fresh
 
 
-def test_shapes_and_kinds_are_as_asked(device):
+def test_tensors_have_the_requested_shape_and_dtype(device):
     for dtype in (torch.float32, torch.float64):
         like = torch.zeros((), dtype=dtype, device=device)
         with scratch(like) as take:
@@ -29,7 +29,7 @@ def test_shapes_and_kinds_are_as_asked(device):
                 assert block.is_contiguous()
 
 
-def test_no_two_borrowers_share_memory(device):
+def test_no_two_users_share_memory(device):
     like = torch.zeros((), dtype=torch.float64, device=device)
     for _ in range(2):  # the second round finds blocks in the pool
         with scratch(like) as take:
@@ -52,7 +52,7 @@ def test_memory_is_used_again_on_the_cpu(pool):
     assert [block.numel() for block in pool.free[torch.float64]] == [100]
 
 
-def test_memory_comes_back_after_an_error(pool):
+def test_memory_is_returned_after_an_error(pool):
     def borrow_and_fail():
         with scratch(torch.zeros((), dtype=torch.float64)) as take:
             take(100)
@@ -72,7 +72,7 @@ def test_the_pool_is_bounded(pool, monkeypatch):
     assert sum(block.numel() for block in pool.free[torch.float64]) <= 150
 
 
-def test_threads_have_pools_of_their_own(pool):
+def test_every_thread_has_its_own_pool(pool):
     like = torch.zeros((), dtype=torch.float64)
     pointers = []
     with scratch(like) as take:

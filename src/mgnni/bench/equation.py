@@ -46,7 +46,22 @@ def ours(
 ) -> Tensor:
     """Solve as the layer of the library does, which guarantees that its weights are normalised.
 
-    ``cache`` is what the layer keeps from the previous step, see :class:`TrainedLayer`.
+    Args:
+        propagation (Propagation): The operator.
+        weight (Tensor): The weights.
+        bias (Tensor): The bias.
+        scales (tuple[int, ...]): The powers of the operator.
+        gamma (float): The contraction factor.
+        solver (str, optional): The solver. (default: ``"auto"``)
+        tol (float, optional): Relative residual to reach. (default: :obj:`1e-6`)
+        memory (str, optional): See :func:`mgnni.solve_equilibrium`. (default: ``"fast"``)
+        cache (Cache, optional): What the layer keeps from the previous step, see
+            :class:`TrainedLayer`. (default: :obj:`None`)
+
+    Shapes:
+        - **weight:** ``(scales, channels, channels)``
+        - **bias:** ``(num_nodes, channels)``
+        - **output:** ``(scales, num_nodes, channels)``
     """
     z, _ = equilibria(
         propagation,
@@ -70,6 +85,10 @@ class TrainedLayer:
 
     Args:
         equation (Equation): What is solved.
+
+    Shapes:
+        - **input:** as for :func:`ours`
+        - **output:** ``(scales, num_nodes, channels)``
     """
 
     def __init__(self, equation: Equation) -> None:

@@ -112,7 +112,16 @@ def peak(run: Callable[[], object], device: torch.device) -> int | None:
 
 
 def distance(got: Tensor, want: Tensor, floor: float = 0.0) -> float:
-    """Return the error in the Frobenius norm, relative to the larger of ``want`` and ``floor``."""
+    """Return the error in the Frobenius norm, relative to the larger of ``want`` and ``floor``.
+
+    Args:
+        got (Tensor): The computed values.
+        want (Tensor): The exact values.
+        floor (float, optional): Smallest norm to divide by. (default: :obj:`0.0`)
+
+    Shapes:
+        - **got, want:** any shape, the same for both
+    """
     got, want = got.detach(), want.detach().double()
     size = max(float(want.norm()), floor)
     apart = float((got.double() - want).norm())
@@ -124,6 +133,13 @@ def errors(got: Sequence[Tensor], want: Sequence[Tensor]) -> Errors:
 
     A gradient smaller than a hundredth of all gradients suffers from cancellation; its error is
     relative to that hundredth.
+
+    Args:
+        got (Sequence[Tensor]): The computed values, followed by the gradients.
+        want (Sequence[Tensor]): The exact ones, in the same order.
+
+    Shapes:
+        - **got, want:** any shapes, the same for each pair
     """
     floor = 1e-2 * math.hypot(*(float(one.double().norm()) for one in want[1:]))
     pairs = zip(got[1:], want[1:], strict=True)

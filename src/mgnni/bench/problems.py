@@ -25,7 +25,16 @@ WORDS = 0.01  # fraction of non-zero features
 
 
 def web_graph(nodes: int, edges: int, generator: torch.Generator) -> Tensor:
-    """Return a directed graph with heavy-tailed degrees; repeated edges are removed."""
+    """Return a directed graph with heavy-tailed degrees; repeated edges are removed.
+
+    Args:
+        nodes (int): Number of nodes.
+        edges (int): Number of edges to draw.
+        generator (torch.Generator): Random number generator.
+
+    Shapes:
+        - **output:** edge indices ``(2, num_edges)`` with at most ``edges`` edges
+    """
     popularity = torch.rand(nodes, generator=generator).pow(-0.6)
     ends = [torch.multinomial(popularity, edges, True, generator=generator) for _ in range(2)]
     found: Tensor = torch.unique(torch.stack(ends), dim=1)
@@ -33,14 +42,33 @@ def web_graph(nodes: int, edges: int, generator: torch.Generator) -> Tensor:
 
 
 def uniform_graph(nodes: int, edges: int, device: torch.device, seed: int = 0) -> Tensor:
-    """Return a random undirected graph with this number of directed edges."""
+    """Return a random undirected graph with this number of directed edges.
+
+    Args:
+        nodes (int): Number of nodes.
+        edges (int): Number of directed edges; even.
+        device (torch.device): Where to create the graph.
+        seed (int, optional): Random seed. (default: :obj:`0`)
+
+    Shapes:
+        - **output:** edge indices ``(2, edges)``
+    """
     generator = torch.Generator(device).manual_seed(seed)
     half = torch.randint(nodes, (2, edges // 2), generator=generator, device=device)
     return torch.cat([half, half.flip(0)], 1)
 
 
 def spread_weights(count: int, channels: int, generator: torch.Generator) -> Tensor:
-    """Return :math:`g(F)` at Xavier initialisation, in float64."""
+    """Return :math:`g(F)` at Xavier initialisation, in float64.
+
+    Args:
+        count (int): Number of scales.
+        channels (int): Number of channels.
+        generator (torch.Generator): Random number generator.
+
+    Shapes:
+        - **output:** ``(count, channels, channels)``
+    """
     factor = torch.empty(count, channels, channels, dtype=torch.float64)
     bound = (6 / (2 * channels)) ** 0.5
     factor.uniform_(-bound, bound, generator=generator)
@@ -64,6 +92,9 @@ def trained_factor(
         largest (float, optional): Largest eigenvalue, near one after training; :obj:`None` for
             the spectrum at initialisation.
         generator (torch.Generator): Random number generator.
+
+    Shapes:
+        - **output:** ``(count, channels, channels)``, float32
     """
     values, vectors = torch.linalg.eigh(spread_weights(count, channels, generator))
     values = values.clamp(min=0)

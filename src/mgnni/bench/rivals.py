@@ -50,6 +50,11 @@ class EquilibriumBy(nn.Module):
         scales (tuple[int, ...]): The powers :math:`m`.
         gamma (float): The contraction factor :math:`\gamma`.
         solve (Solve): The solver.
+
+    Shapes:
+        - **factor:** ``(scales, channels, channels)``
+        - **bias:** ``(num_nodes, channels)``
+        - **output:** ``(scales, num_nodes, channels)``
     """
 
     def __init__(self, factor: Tensor, scales: tuple[int, ...], gamma: float, solve: Solve) -> None:
@@ -99,17 +104,31 @@ def _deq(solver: str, tol: float, max_iter: int) -> Callable[..., Any]:
 
 def deq_equilibria(
     propagation: Propagation,
-    weight: Tensor,  # shape: (scales, channels, channels)
-    bias: Tensor,  # shape: (num_nodes, channels)
+    weight: Tensor,
+    bias: Tensor,
     scales: tuple[int, ...],
     gamma: float,
     solver: str,
     tol: float,
 ) -> Tensor:
-    """Solve the equations of all scales with TorchDEQ: ``(scales, num_nodes, channels)``.
+    """Solve the equations of all scales with TorchDEQ.
 
     The first dimension of a state is the batch dimension of TorchDEQ. The nodes of a graph depend
     on one another, so a graph is a batch of size one.
+
+    Args:
+        propagation (Propagation): The operator.
+        weight (Tensor): The weights.
+        bias (Tensor): The bias.
+        scales (tuple[int, ...]): The powers of the operator.
+        gamma (float): The contraction factor.
+        solver (str): Name of a solver of TorchDEQ, one of ``DEQ_SOLVERS``.
+        tol (float): Relative tolerance of that solver.
+
+    Shapes:
+        - **weight:** ``(scales, channels, channels)``
+        - **bias:** ``(num_nodes, channels)``
+        - **output:** ``(scales, num_nodes, channels)``
     """
     enough = math.ceil(math.log(1e-9) / math.log(max(gamma, 0.5)))
     deq = _deq(solver, tol, min(DEQ_SOLVERS[solver], enough))
@@ -132,6 +151,11 @@ class Explicit(nn.Module):
         model (MGNNI): The model whose input map and head are copied.
         middle (nn.Module): The network; called with node features and the graph.
         fixed (bool): Whether the graph is always the same, so that its matrix is cached.
+
+    Shapes:
+        - **input:** node features ``(num_nodes, in_channels)``, edge indices ``(2, num_edges)``,
+          graph of each node ``(num_nodes,)`` *(optional)*
+        - **output:** ``(num_nodes, out_channels)``, or ``(num_graphs, out_channels)`` for graphs
     """
 
     def __init__(self, model: MGNNI, middle: nn.Module, fixed: bool) -> None:

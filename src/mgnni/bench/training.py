@@ -50,6 +50,12 @@ def outcome(trainer: Trainer) -> list[Tensor]:
 
     They are read from the optimizer and the validation, so that an epoch recorded as a CUDA graph
     is measured as it runs.
+
+    Args:
+        trainer (Trainer): The training, before its first epoch.
+
+    Shapes:
+        - **output:** logits ``(rows, classes)``, then one gradient with the shape of each parameter
     """
     trainer.train(1)
     trainer.validate()
@@ -93,6 +99,11 @@ class PlainTrainer:
         val (Sequence[Example]): The batches of the validation set.
         config (Config): Learning rate and weight decay of Adam.
         rows (Tensor, optional): Validation rows, if the batches have others too.
+
+    Shapes:
+        - **labels of a batch:** ``(rows,)``, or ``(rows, classes)`` for several labels per row
+        - **weights of a batch:** ``(rows,)``
+        - **rows:** ``(val_rows,)``
     """
 
     def __init__(
@@ -149,6 +160,9 @@ class Study:
         config (Config): The configuration; its learning rate is lowered until weights hardly move.
         factor (Tensor): Initial value of every :math:`F`.
         device (torch.device): Where to compute.
+
+    Shapes:
+        - **factor:** ``(scales, channels, channels)``
     """
 
     def __init__(self, task: Task, config: Config, factor: Tensor, device: torch.device) -> None:

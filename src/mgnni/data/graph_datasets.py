@@ -113,6 +113,9 @@ def read_gin_folds(folder: Path, num_graphs: int) -> list[tuple[Tensor, Tensor]]
     Args:
         folder (Path): The folder of the files.
         num_graphs (int): Number of graphs of the dataset.
+
+    Shapes:
+        - **output:** per fold, ``(num_train,)`` and ``(num_test,)``, 64-bit
     """
     folds = []
     tested = torch.zeros(num_graphs, dtype=torch.bool)

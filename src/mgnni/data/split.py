@@ -23,6 +23,11 @@ class Split:
         train (Tensor): Training set; it must not be empty.
         val (Tensor): Validation set.
         test (Tensor): Test set.
+
+    Shapes:
+        - **train:** ``(num_train,)``
+        - **val:** ``(num_val,)``
+        - **test:** ``(num_test,)``
     """
 
     train: Tensor
@@ -94,6 +99,10 @@ def stratified_folds(labels: Tensor, k: int, seed: int) -> list[Tensor]:
         k (int): Number of folds, from 2 to the number of labelled units.
         seed (int): Seed of a separate random generator.
 
+    Shapes:
+        - **labels:** ``(num_units,)``
+        - **output:** ``(fold_size,)`` per fold
+
     Returns:
         The sorted units of each fold: its test set.
     """
@@ -119,6 +128,10 @@ def stratified_holdout(labels: Tensor, fraction: float, seed: int) -> Tensor:
         fraction (float): Fraction of the labelled units, in [0, 1). If it is positive, at least
             one unit is held out.
         seed (int): Seed of a separate random generator.
+
+    Shapes:
+        - **labels:** ``(num_units,)``
+        - **output:** ``(num_held_out,)``
 
     Returns:
         The sorted units that are held out.
@@ -153,6 +166,9 @@ def random_splits(
         fractions (tuple of float, optional): Fractions of the training, validation and test set;
             their sum is 1. (default: :obj:`(0.6, 0.2, 0.2)`)
         seed (int, optional): Seed of a separate random generator. (default: :obj:`0`)
+
+    Shapes:
+        - **labels:** ``(num_units,)``
     """
     labels = _checked(labels)
     generator = make_generator(seed)

@@ -197,7 +197,14 @@ class Task:
 
 
 def stratified_labels(task: Task) -> Tensor:
-    """Returns all labels, to stratify splits by them; not for training."""
+    """Returns all labels, to stratify splits by them; not for training.
+
+    Args:
+        task (Task): The task.
+
+    Shapes:
+        - **output:** ``(rows,)``, or ``(rows, labels)`` for several labels per row
+    """
     return task._labels
 
 
@@ -215,7 +222,15 @@ def _starts(graphs: Sequence[Data]) -> Tensor:
 
 
 def is_labeled(labels: Tensor) -> Tensor:
-    """Returns a mask of the rows with a label."""
+    """Returns a mask of the rows with a label.
+
+    Args:
+        labels (Tensor): Classes with -1 for unlabelled rows, or a 0/1 matrix with nan.
+
+    Shapes:
+        - **labels:** ``(rows,)``, or ``(rows, labels)`` for several labels per row
+        - **output:** ``(rows,)``, boolean
+    """
     return labels >= 0 if labels.dim() == 1 else ~torch.isnan(labels[:, 0])
 
 

@@ -75,6 +75,11 @@ class Collection:
         batch (Tensor): Graph of each node, in ascending order.
         flow (str, optional): The flow of messages. (default: ``"source_to_target"``)
         dtype (torch.dtype, optional): The dtype of the entries. (default: :obj:`None`)
+
+    Shapes:
+        - **edge_index:** ``(2, num_edges)``, or sparse ``(num_nodes, num_nodes)``
+        - **edge_weight:** ``(num_edges,)``
+        - **batch:** ``(num_nodes,)``
     """
 
     def __init__(

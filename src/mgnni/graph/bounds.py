@@ -22,17 +22,30 @@ ROUNDING = 1e-6  # relative allowance, including the rounding of the entries
 
 @memoize_differentiable
 def row_sums(propagation: Propagation) -> Tensor:
-    """Return the row sums of an operator, shape ``(num_nodes, 1)``, cached per operator."""
+    """Return the row sums of an operator, cached per operator.
+
+    Args:
+        propagation (Propagation): The operator.
+
+    Shapes:
+        - **output:** ``(num_nodes, 1)``
+    """
     return propagation.apply(propagation.values.new_ones(propagation.num_nodes, 1))
 
 
 @memoize_differentiable
 def largest_degrees(propagation: Propagation) -> Tensor:
-    r"""Return a bound on :math:`\|P\|_2` per graph, shape ``(num_graphs,)``, in float64.
+    r"""Return a bound on :math:`\|P\|_2` per graph, in float64.
 
     It is the square root of the largest absolute row sum times the largest absolute column sum,
     which is the largest degree for undirected graphs. It is one for graphs without edges: any
     bound is valid there, and the square root has no derivative at zero.
+
+    Args:
+        propagation (Propagation): The operator.
+
+    Shapes:
+        - **output:** ``(num_graphs,)``
     """
     size, graph = propagation.values.double().abs(), propagation.graph_of_node()
     product = size.new_ones(propagation.num_graphs)

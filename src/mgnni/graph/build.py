@@ -42,7 +42,24 @@ def build(
 ) -> Parts:
     """Check the input, add self-loops, sum duplicate edges, normalise, and bound the norm.
 
-    See :meth:`mgnni.Propagation.from_edge_index` for the arguments.
+    See :meth:`mgnni.Propagation.from_edge_index` for details.
+
+    Args:
+        edge_index (Tensor, EdgeIndex or SparseTensor): The edges.
+        num_nodes (int, optional): Number of nodes; :obj:`None` if ``edge_index`` knows it.
+        edge_weight (Tensor, optional): Edge weights; all ones if :obj:`None`.
+        normalization (str): The normalisation, or ``"auto"``.
+        self_loops (bool): Whether to use :math:`A + I`.
+        flow (str): The flow of messages.
+        batch (Tensor, optional): Graph of each node; :obj:`None` for a single graph.
+        batch_size (int, optional): Number of graphs.
+        dtype (torch.dtype, optional): The dtype of the entries.
+        norm_bound (float, optional): A bound on the norm guaranteed by the user.
+
+    Shapes:
+        - **edge_index:** ``(2, num_edges)``, or sparse ``(num_nodes, num_nodes)``
+        - **edge_weight:** ``(num_edges,)``
+        - **batch:** ``(num_nodes,)``
     """
     kind = check_choice("normalization", normalization, (*NORMALIZATIONS, "auto"))
     to_target = check_choice("flow", flow, FLOWS) == "source_to_target"
@@ -88,7 +105,15 @@ def build(
 
 
 def is_symmetric(pattern: Pattern, values: Tensor) -> bool:
-    """Whether a matrix equals its transpose: same pattern, same values up to rounding."""
+    """Whether a matrix equals its transpose: same pattern, same values up to rounding.
+
+    Args:
+        pattern (Pattern): The pattern of the matrix.
+        values (Tensor): Its entries.
+
+    Shapes:
+        - **values:** ``(nnz,)``
+    """
     other, order = pattern.transposed
     if not (torch.equal(pattern.crow, other.crow) and torch.equal(pattern.col, other.col)):
         return False
@@ -106,6 +131,11 @@ def symmetric_graphs(pattern: Pattern, values: Tensor, graph: Tensor, num_graphs
         values (Tensor): Its entries.
         graph (Tensor): Graph of each entry.
         num_graphs (int): Number of graphs.
+
+    Shapes:
+        - **values:** ``(nnz,)``
+        - **graph:** ``(nnz,)``
+        - **output:** ``(num_graphs,)``, boolean
     """
     other, order = pattern.transposed
     equal = torch.isclose(values, values[order], rtol=1e-12, atol=0.0)

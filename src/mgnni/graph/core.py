@@ -33,6 +33,12 @@ class Core:
         inner (Propagation): The operator restricted to ``nodes``.
         outward (Tensor): The columns of ``nodes``, for all rows, sparse CSR.
         from_given (Tensor): The columns of ``given``, for all rows, sparse CSR.
+
+    Shapes:
+        - **nodes:** ``(core_nodes,)``
+        - **given:** ``(given_nodes,)``
+        - **outward:** ``(num_nodes, core_nodes)``
+        - **from_given:** ``(num_nodes, given_nodes)``
     """
 
     nodes: Tensor

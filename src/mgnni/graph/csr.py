@@ -21,7 +21,19 @@ LARGEST = 2**31 - 2**14  # for 32-bit indices; kernels count slightly past the e
 
 
 def csr(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return a sparse CSR tensor without invariant checks and without PyTorch's beta warning."""
+    """Return a sparse CSR tensor without invariant checks and without PyTorch's beta warning.
+
+    Args:
+        crow (Tensor): Row pointers.
+        col (Tensor): Column of each entry.
+        values (Tensor): The entries.
+        size (tuple[int, int]): Numbers of rows and columns.
+
+    Shapes:
+        - **crow:** ``(num_rows + 1,)``
+        - **col, values:** ``(nnz,)``
+        - **output:** ``(num_rows, num_columns)``, sparse
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
         return torch.sparse_csr_tensor(crow, col, values, size, check_invariants=False)
@@ -129,6 +141,10 @@ class SparseMatrix:
     Args:
         pattern (Pattern): The sparsity pattern.
         values (Tensor): The non-zeros, in CSR order.
+
+    Shapes:
+        - **values:** ``(nnz,)``
+        - **input and output of products:** ``(num_nodes, channels)``
     """
 
     def __init__(self, pattern: Pattern, values: Tensor) -> None:

@@ -35,7 +35,15 @@ def is_sparse(edge_index: Adjacency) -> bool:
 
 
 def components(edge_index: Adjacency) -> tuple[Tensor, ...]:
-    """Return the dense tensors in which a graph is stored: indices, then values if there are."""
+    """Return the dense tensors in which a graph is stored: indices, then values if there are.
+
+    Args:
+        edge_index (Tensor, EdgeIndex or SparseTensor): The graph.
+
+    Shapes:
+        - **output:** ``(2, num_edges)`` for an edge index; for a sparse matrix, the indices of
+          its layout and values ``(nnz,)``
+    """
     if isinstance(edge_index, EdgeIndex):
         return (edge_index.as_tensor(),)
     if not isinstance(edge_index, Tensor):
@@ -61,6 +69,15 @@ def read_edges(
 
     As in PyG, a sparse matrix is the transposed adjacency ``adj_t``: rows are targets, columns
     are sources, and values are edge weights.
+
+    Args:
+        edge_index (Tensor, EdgeIndex or SparseTensor): The graph.
+        num_nodes (int, optional): Number of nodes; :obj:`None` if ``edge_index`` knows it.
+        edge_weight (Tensor, optional): Edge weights.
+        flow (str): The flow of messages.
+
+    Shapes:
+        - **output:** edge index ``(2, num_edges)``, weights ``(num_edges,)``
     """
     known = None  # number of nodes
     if is_sparse(edge_index):
@@ -160,7 +177,18 @@ def check_dtype(dtype: torch.dtype) -> torch.dtype:
 def check_weight(
     edge_weight: Tensor | None, edge_index: Tensor, dtype: torch.dtype | None, *, nonnegative: bool
 ) -> tuple[Tensor, torch.dtype]:
-    """Return the weights in float64, and the dtype of the operator."""
+    """Return the weights in float64, and the dtype of the operator.
+
+    Args:
+        edge_weight (Tensor, optional): Edge weights; all ones if :obj:`None`.
+        edge_index (Tensor): The edges.
+        dtype (torch.dtype, optional): The dtype of the operator, if given.
+        nonnegative (bool): Whether weights must not be negative.
+
+    Shapes:
+        - **edge_weight, output:** ``(num_edges,)``
+        - **edge_index:** ``(2, num_edges)``
+    """
     if edge_weight is not None and not isinstance(edge_weight, Tensor):
         raise ArgumentError(
             f"'edge_weight' must be a tensor (got {type(edge_weight).__name__}); torch.as_tensor "
@@ -199,7 +227,14 @@ def check_weight(
 def check_batch(
     batch: Tensor | None, batch_size: int | None, edge_index: Tensor, num_nodes: int
 ) -> int:
-    """Return the number of graphs, after checking that no edge joins two of them."""
+    """Return the number of graphs, after checking that no edge joins two of them.
+
+    Args:
+        batch (Tensor, optional): Graph of each node, shape ``(num_nodes,)``.
+        batch_size (int, optional): Number of graphs; the largest index plus one if :obj:`None`.
+        edge_index (Tensor): The edges, shape ``(2, num_edges)``.
+        num_nodes (int): Number of nodes.
+    """
     if batch_size is not None and (
         not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 0
     ):

@@ -197,6 +197,19 @@ def cached_propagation(
 
     Operators are cached per ``edge_index`` object and freed with it. Learnable edge weights are
     not cached, because their operator belongs to one autograd graph.
+
+    Args:
+        edge_index (Tensor, EdgeIndex or SparseTensor): The edges.
+        num_nodes (int, optional): Number of nodes; only optional if ``edge_index`` knows it.
+            (default: :obj:`None`)
+        edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+        batch (Tensor, optional): Graph of each node. (default: :obj:`None`)
+        **options: Further options of :meth:`Propagation.from_edge_index`.
+
+    Shapes:
+        - **edge_index:** ``(2, num_edges)``, or sparse ``(num_nodes, num_nodes)``
+        - **edge_weight:** ``(num_edges,)``
+        - **batch:** ``(num_nodes,)``
     """
 
     def compute() -> Propagation:

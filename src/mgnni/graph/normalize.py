@@ -125,6 +125,9 @@ def prove(
         num_nodes (int): Number of nodes.
         norm_bound (float, optional): A bound on :math:`\|S\|_2` given by the user, which is
             returned unchecked.
+
+    Shapes:
+        - **source, target, weight:** ``(nnz,)``
     """
     frobenius = NodeNorm("frobenius")
     if norm_bound is not None:

@@ -41,6 +41,10 @@ class Propagation(SparseMatrix):
         num_graphs (int): Number of graphs.
         unit (float): Relative rounding error of the entries. The bound is that of exact entries.
         prefers_spectrum (bool): Whether eigenpairs are available and the fastest way to solve.
+
+    Shapes:
+        - **values:** ``(nnz,)``
+        - **batch:** ``(num_nodes,)``
     """
 
     _adjoint_of: weakref.ref[Propagation] | None = None

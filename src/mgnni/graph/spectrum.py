@@ -50,6 +50,9 @@ def padded_sizes(count: Tensor) -> Tensor:
 
     Args:
         count (Tensor): Number of nodes per graph, on the CPU.
+
+    Shapes:
+        - **count, output:** ``(num_graphs,)``
     """
     power = torch.where(count > 0, 2 ** torch.ceil(torch.log2(count.clamp(min=1).double())), 0)
     padded = torch.zeros_like(count)
@@ -69,7 +72,18 @@ def padded_sizes(count: Tensor) -> Tensor:
 
 
 def decompose(pattern: Pattern, values: Tensor, batch: Tensor | None, num_graphs: int) -> Spectrum:
-    """Compute the eigenpairs in float64, and round the eigenvectors to the dtype of the entries."""
+    """Compute the eigenpairs in float64, and round the eigenvectors to the dtype of the entries.
+
+    Args:
+        pattern (Pattern): The pattern of a symmetric operator.
+        values (Tensor): Its entries.
+        batch (Tensor, optional): Graph of each node; :obj:`None` for a single graph.
+        num_graphs (int): Number of graphs.
+
+    Shapes:
+        - **values:** ``(nnz,)``
+        - **batch:** ``(num_nodes,)``
+    """
     n, device = pattern.num_nodes, values.device
     if batch is None:
         batch, num_graphs = torch.zeros(n, dtype=torch.long, device=device), 1

@@ -71,7 +71,18 @@ def check_propagation(propagation: Propagation) -> None:
 
 
 def check_tensors(propagation: Propagation, weight: Tensor, bias: Tensor, count: int) -> None:
-    """Checks shapes, dtypes and devices of a stack of equations against their operator."""
+    """Checks shapes, dtypes and devices of a stack of equations against their operator.
+
+    Args:
+        propagation (Propagation): The operator.
+        weight (Tensor): The weights.
+        bias (Tensor): The bias of each equation.
+        count (int): Number of equations.
+
+    Shapes:
+        - **weight:** ``(count, channels, channels)``
+        - **bias:** ``(count, num_nodes, channels)``
+    """
     check_propagation(propagation)
     for name, tensor in (("bias", bias), ("weight", weight)):
         if tensor.device != propagation.device:
@@ -114,7 +125,16 @@ def check_contraction(contraction: float | None) -> None:
 
 
 def check_states(z0: Tensor, batch: Tensor | None) -> None:
-    """Checks the initial states and the graph of each node."""
+    """Checks the initial states and the graph of each node.
+
+    Args:
+        z0 (Tensor): The initial states.
+        batch (Tensor, optional): Graph of each node; :obj:`None` for a single graph.
+
+    Shapes:
+        - **z0:** ``(num_nodes, channels)``
+        - **batch:** ``(num_nodes,)``
+    """
     usable = isinstance(z0, Tensor) and z0.dtype in (torch.float32, torch.float64)
     if not usable or z0.dim() != 2:
         got = f"{z0.dtype}, {tuple(z0.shape)}" if isinstance(z0, Tensor) else type(z0).__name__
@@ -130,7 +150,17 @@ def check_states(z0: Tensor, batch: Tensor | None) -> None:
 
 
 def check_map(map: Callable[..., Tensor], z0: Tensor, params: Sequence[Tensor]) -> None:
-    """Checks the output of the map, and that it uses no other tensors that require grad."""
+    """Checks the output of the map, and that it uses no other tensors that require grad.
+
+    Args:
+        map (Callable): Takes states and ``params``, and returns the next states.
+        z0 (Tensor): The initial states.
+        params (Sequence[Tensor]): All tensors that may require gradients.
+
+    Shapes:
+        - **z0, output of map:** ``(num_nodes, channels)``
+        - **params:** any shapes
+    """
     with torch.autocast(z0.device.type, enabled=False):
         fixed = [param.detach() for param in params]
         image = map(z0.detach(), *fixed)

@@ -16,7 +16,17 @@ DEEPEST = 8  # largest nesting of vectorised Jacobians
 
 
 def folded(stack: Tensor, dim: int | None, size: int) -> Tensor:
-    """Folds a batch of stacks, batched at ``dim`` or not batched, into one stack."""
+    """Folds a batch of stacks, batched at ``dim`` or not batched, into one stack.
+
+    Args:
+        stack (Tensor): The stacks.
+        dim (int, optional): The batch dimension; :obj:`None` repeats one stack.
+        size (int): Batch size.
+
+    Shapes:
+        - **stack:** ``(equations, *)``, with the batch dimension at ``dim`` if there is one
+        - **output:** ``(size * equations, *)``
+    """
     moved = stack.expand(size, *stack.shape) if dim is None else stack.movedim(dim, 0)
     return moved.flatten(0, 1)
 
@@ -27,6 +37,9 @@ def batched_level(x: Tensor) -> int | None:
     torch counts the nesting per thread, and backward passes on a device run in other threads, so
     the level is found from the tensor itself. Removing a batch dimension at a level that the
     tensor does not have returns a batch of the requested size.
+
+    Args:
+        x (Tensor): A tensor of any shape.
     """
     if not torch._C._functorch.is_legacy_batchedtensor(x):
         return None
@@ -38,7 +51,16 @@ def batched_level(x: Tensor) -> int | None:
 
 
 def unbatch(x: Tensor, level: int) -> Tensor:
-    """Returns the plain tensor with the batch as first dimension."""
+    """Returns the plain tensor with the batch as first dimension.
+
+    Args:
+        x (Tensor): A tensor that is batched at ``level``.
+        level (int): The level, see :func:`batched_level`.
+
+    Shapes:
+        - **x:** ``(*)``, without its hidden batch dimension
+        - **output:** ``(batch, *)``
+    """
     plain: Tensor = torch._remove_batch_dim(x, level, 1, 0)
     return plain
 
@@ -46,7 +68,16 @@ def unbatch(x: Tensor, level: int) -> Tensor:
 def for_each_cotangent(
     gradients: Callable[[Tensor], tuple[Tensor | None, ...]], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Returns the gradients, also for the batched cotangents of a vectorised Jacobian."""
+    """Returns the gradients, also for the batched cotangents of a vectorised Jacobian.
+
+    Args:
+        gradients (Callable): Returns the gradients for one cotangent.
+        grad (Tensor): The cotangent.
+
+    Shapes:
+        - **grad:** the shape of the output that is differentiated
+        - **output:** the shapes that ``gradients`` returns
+    """
     level = batched_level(grad)
     if level is None:
         return gradients(grad)
@@ -56,6 +87,15 @@ def for_each_cotangent(
 
 
 def rebatch(x: Tensor, level: int) -> Tensor:
-    """Returns ``x`` as a batch along its first dimension."""
+    """Returns ``x`` as a batch along its first dimension.
+
+    Args:
+        x (Tensor): A plain tensor.
+        level (int): The level to batch it at.
+
+    Shapes:
+        - **x:** ``(batch, *)``
+        - **output:** ``(*)``, with a hidden batch dimension
+    """
     batch: Tensor = torch._add_batch_dim(x, 0, level)
     return batch

@@ -14,10 +14,17 @@ from mgnni.kernels.nvrtc import launch
 def dropped(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
     """Applies dropout to independent runs, with one random key per run.
 
+    Args:
+        x (Tensor): The input.
+        key (Tensor): Random key of each run.
+        place (Tensor, optional): Counter of each entry of a run; :obj:`None` counts the entries.
+        p (float): Dropout probability.
+
     Shapes:
         - **x:** ``(runs, ...)``, float32
         - **key:** ``(runs,)``, 64-bit
-        - **place:** one 32-bit counter per entry of a run; :obj:`None` counts the entries
+        - **place:** one number per entry of a run, 32-bit
+        - **output:** ``(runs, ...)``
     """
     x = x.contiguous()
     out = torch.empty_like(x)

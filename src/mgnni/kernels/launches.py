@@ -46,7 +46,11 @@ def widest(device: torch.device) -> int:
 
 
 def has_eigenpairs(weight: Tensor) -> bool:
-    """Whether :func:`eigenpairs` supports these matrices."""
+    """Whether :func:`eigenpairs` supports these matrices.
+
+    Args:
+        weight (Tensor): The matrices, shape ``(matrices, channels, channels)``.
+    """
     return (
         weight.device.type == "cuda"
         and weight.dtype is torch.float32
@@ -118,8 +122,8 @@ class Table:
 
 
 def table(
-    values: Tensor,  # shape: (equations, padded)
-    scales: Tensor,  # shape: (equations,), 32-bit
+    values: Tensor,
+    scales: Tensor,
     terms: int,
     *,
     chebyshev: bool,
@@ -127,7 +131,17 @@ def table(
     bound: float,
     tol: float,
 ) -> Table:
-    """Returns the truncated expansion of ``1 / (1 - gamma lambda s^m)`` for every eigenvalue."""
+    """Returns the truncated expansion of ``1 / (1 - gamma lambda s^m)`` for every eigenvalue.
+
+    Args:
+        values (Tensor): Eigenvalues, shape ``(equations, padded)``, float64.
+        scales (Tensor): Scales, shape ``(equations,)``, 32-bit.
+        terms (int): Number of terms of the table.
+        chebyshev (bool): Whether to expand in Chebyshev polynomials, else in powers.
+        gamma (float): The contraction factor.
+        bound (float): Bound on the norm of the operator.
+        tol (float): Residual that the truncation may leave.
+    """
     equations, wide = values.shape
     width = equations * wide
     coefficient = values.new_empty(terms, width, dtype=torch.float32)
@@ -162,11 +176,11 @@ def has_room(rows: Rows, width: int, device: torch.device) -> bool:
 
 def sweep(
     rows: Rows,
-    col: Tensor,
-    value: Tensor,
+    col: Tensor,  # shape: (nnz,), 32-bit
+    value: Tensor,  # shape: (nnz,)
     columns: Tensor,  # shape: (num_nodes, width), overwritten
-    coefficient: Tensor,
-    degree: Tensor,
+    coefficient: Tensor,  # shape: (terms, width)
+    degree: Tensor,  # shape: (groups,), 32-bit
     *,
     chebyshev: bool = False,
     bound: float = 1.0,
@@ -220,19 +234,19 @@ def sweep(
 
 
 def certificates(
-    residual: Tensor,
-    z: Tensor,  # shape: (equations, num_nodes, channels), as the residual
-    bias: Tensor,  # one, or one per equation
-    values: Tensor,
-    needed: Tensor,
+    residual: Tensor,  # shape: (equations, num_nodes, channels)
+    z: Tensor,  # shape: (equations, num_nodes, channels)
+    bias: Tensor,  # shape: (equations or 1, num_nodes, channels)
+    values: Tensor,  # shape: (equations, padded), eigenvalues, float64
+    needed: Tensor,  # shape: (equations,), iterations, 32-bit
     *,
-    batch: Tensor | None,
+    batch: Tensor | None,  # shape: (num_nodes,)
     num_graphs: int,
-    weight: Tensor | None,  # of the nodes, if the norm is not the Frobenius norm; float64
+    weight: Tensor | None,  # shape: (num_nodes,), of a norm other than Frobenius', float64
     largest: bool,  # whether that norm is a maximum, else a sum
-    to_frobenius: Tensor | None,  # factor from that norm to the Frobenius norm, per graph
-    steps: Tensor,
-    factors: Tensor,
+    to_frobenius: Tensor | None,  # shape: (num_graphs,), from that norm to the Frobenius norm
+    steps: Tensor,  # shape: (equations,), gamma ||P||^m, float64
+    factors: Tensor,  # shape: (equations,), rounding factors, float64
 ) -> Tensor:
     """Returns residual, reference, error bound, contraction and iterations.
 

@@ -44,7 +44,16 @@ class Rows:
 
 
 def share_out(lengths: Tensor, processors: int, device: torch.device) -> Rows:
-    """Assigns rows of these lengths, given on the CPU, and sends the result in one transfer."""
+    """Assigns rows of these lengths, given on the CPU, and sends the result in one transfer.
+
+    Args:
+        lengths (Tensor): Number of entries of each row, on the CPU.
+        processors (int): Number of multiprocessors, the largest number of blocks.
+        device (torch.device): Where the result is needed.
+
+    Shapes:
+        - **lengths:** ``(rows,)``
+    """
     count = lengths.numpy().astype(np.int64)
     n = len(count)
     crow = np.concatenate([[0], np.cumsum(count)])

@@ -30,6 +30,11 @@ class Lines:
         crow: row pointers.
         col: column of each entry.
         lengths: number of entries of each row, on the CPU.
+
+    Shapes:
+        - **crow:** ``(rows + 1,)``
+        - **col:** ``(nnz,)``
+        - **lengths:** ``(rows,)``
     """
 
     crow: Tensor

@@ -28,6 +28,10 @@ class SteadyState(nn.Module):
     Attributes:
         log (SolveLog): How the last equation was solved. Its ``backward`` records appear once
             gradients have been computed.
+
+    Shapes:
+        - **z0:** ``(num_nodes, channels)``
+        - **output:** ``(num_nodes, channels)``
     """
 
     def __init__(self, solver: str, tol: float, max_iter: int | None) -> None:

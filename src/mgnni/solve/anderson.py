@@ -25,6 +25,10 @@ class AndersonMixing:
         image (Tensor): The map at the first point.
         residual (Tensor): The residual at the first point.
         size (Tensor): The norm of the residual of each graph.
+
+    Shapes:
+        - **image, residual:** ``(num_nodes, channels)``
+        - **size:** ``(num_graphs,)``, float64
     """
 
     def __init__(self, graphs: Graphs, image: Tensor, residual: Tensor, size: Tensor) -> None:

@@ -38,7 +38,16 @@ class Graphs(Protocol):
 
 
 def graph_sum(graphs: Graphs, x: Tensor) -> Tensor:
-    """Sums over the nodes of each graph: ``(..., num_nodes)`` to ``(..., num_graphs)``."""
+    """Sums over the nodes of each graph.
+
+    Args:
+        graphs (Graphs): Knows the graph of each node.
+        x (Tensor): The numbers to sum.
+
+    Shapes:
+        - **x:** ``(..., num_nodes)``
+        - **output:** ``(..., num_graphs)``
+    """
     if graphs.batch is None:
         return x.sum(-1, keepdim=True)
     total = x.new_zeros(*x.shape[:-1], graphs.num_graphs)
@@ -46,7 +55,16 @@ def graph_sum(graphs: Graphs, x: Tensor) -> Tensor:
 
 
 def graph_max(graphs: Graphs, x: Tensor) -> Tensor:
-    """Returns the largest non-negative number of each graph, zero for a graph without nodes."""
+    """Returns the largest non-negative number of each graph, zero for a graph without nodes.
+
+    Args:
+        graphs (Graphs): Knows the graph of each node.
+        x (Tensor): Non-negative numbers.
+
+    Shapes:
+        - **x:** ``(..., num_nodes)``
+        - **output:** ``(..., num_graphs)``
+    """
     if graphs.batch is None:
         return x.amax(-1, keepdim=True) if x.size(-1) else x.new_zeros(*x.shape[:-1], 1)
     largest = x.new_zeros(*x.shape[:-1], graphs.num_graphs)
@@ -55,23 +73,49 @@ def graph_max(graphs: Graphs, x: Tensor) -> Tensor:
 
 
 def graph_magnitude(graphs: Graphs, x: Tensor) -> Tensor:
-    """Largest absolute entry of each graph: ``(..., nodes, channels)`` to ``(..., graphs)``."""
+    """Largest absolute entry of each graph.
+
+    Args:
+        graphs (Graphs): Knows the graph of each node.
+        x (Tensor): The states.
+
+    Shapes:
+        - **x:** ``(..., num_nodes, channels)``
+        - **output:** ``(..., num_graphs)``
+    """
     if x.size(-1) == 0:
         return x.new_zeros(*x.shape[:-2], max(graphs.num_graphs, 1))
     return graph_max(graphs, torch.maximum(x.amax(-1), -x.amin(-1)))
 
 
 def spread(graphs: Graphs, x: Tensor) -> Tensor:
-    """Broadcasts one number per graph to its nodes: ``(..., graphs)`` to ``(..., nodes, 1)``."""
+    """Broadcasts one number per graph to its nodes.
+
+    Args:
+        graphs (Graphs): Knows the graph of each node.
+        x (Tensor): One number per graph.
+
+    Shapes:
+        - **x:** ``(..., num_graphs)``
+        - **output:** ``(..., num_nodes, 1)``, or ``(..., 1, 1)`` for a single graph
+    """
     rows = x if graphs.batch is None else x[..., graphs.batch]
     return rows.unsqueeze(-1)
 
 
 def frobenius(graphs: Graphs, x: Tensor) -> Tensor:
-    """Frobenius norm per graph in float64: ``(..., nodes, channels)`` to ``(..., graphs)``.
+    """Frobenius norm per graph in float64.
 
     Rows are short, and inputs of extreme size have been scaled before, so only the sums over
     nodes need float64.
+
+    Args:
+        graphs (Graphs): Knows the graph of each node.
+        x (Tensor): The states.
+
+    Shapes:
+        - **x:** ``(..., num_nodes, channels)``
+        - **output:** ``(..., num_graphs)``
     """
     rows: Tensor = torch.linalg.vector_norm(x, dim=-1).double()
     return graph_sum(graphs, rows.square()).sqrt()
@@ -89,7 +133,14 @@ def _norms(operator: Propagation, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def to_frobenius(operator: Propagation) -> Tensor | None:
-    """Factor from the operator's own norm to the Frobenius norm, per graph; None if they agree."""
+    """Factor from the operator's own norm to the Frobenius norm, per graph; None if they agree.
+
+    Args:
+        operator (Propagation): The operator.
+
+    Shapes:
+        - **output:** ``(num_graphs,)``
+    """
     norm = operator.norm
     if norm.kind == "max" and norm.weight is not None:
         return graph_sum(operator, norm.weight.square()).sqrt()
@@ -100,20 +151,29 @@ def to_frobenius(operator: Propagation) -> Tensor | None:
 
 @lru_cache(maxsize=1024)
 def constant(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Returns a small constant tensor, transferred to its device only once."""
+    """Returns a small constant tensor, transferred to its device only once.
+
+    Args:
+        numbers (tuple[float, ...]): The entries.
+        dtype (torch.dtype): The dtype.
+        device (torch.device): The device.
+
+    Shapes:
+        - **output:** ``(len(numbers),)``
+    """
     with torch.inference_mode(False):
         return torch.tensor(numbers, dtype=dtype, device=device)
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Residuals at given states; norms have shape ``(equations, graphs)``, on the CPU."""
+    """Residuals at given states; norms are on the CPU."""
 
-    residual: Tensor  # T(Z) - Z, shape: (equations, nodes, channels)
-    hop: Tensor  # P^m Z; the gradient of the weight needs it too
-    residual_norm: Tensor
-    reference: Tensor  # the larger of ||B||_F and ||Z||_F
-    error_bound: Tensor  # on ||Z - Z*||_F
+    residual: Tensor  # shape: (equations, nodes, channels), T(Z) - Z
+    hop: Tensor  # shape: as residual, P^m Z; the gradient of the weight needs it too
+    residual_norm: Tensor  # shape: (equations, graphs)
+    reference: Tensor  # shape: (equations, graphs), the larger of ||B||_F and ||Z||_F
+    error_bound: Tensor  # shape: (equations, graphs), on ||Z - Z*||_F
 
     @property
     def relative(self) -> Tensor:

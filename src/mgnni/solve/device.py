@@ -63,13 +63,13 @@ def fits_one_launch(equations: Equations) -> bool:
 class CertificateConstants:
     """What the certificate kernels read, apart from states and weights."""
 
-    batch: Tensor | None
+    batch: Tensor | None  # shape: (num_nodes,)
     num_graphs: int
-    weight: Tensor | None  # of the nodes, in a norm other than Frobenius'
+    weight: Tensor | None  # shape: (num_nodes,), in a norm other than Frobenius', float64
     largest: bool  # whether that norm is a maximum, else a sum
-    to_frobenius: Tensor | None  # factor from that norm to the Frobenius norm, per graph
-    steps: Tensor  # gamma ||P||^m, shape: (equations,)
-    factors: Tensor  # rounding factors, shape: (equations,)
+    to_frobenius: Tensor | None  # shape: (num_graphs,), from that norm to the Frobenius norm
+    steps: Tensor  # shape: (equations,), gamma ||P||^m
+    factors: Tensor  # shape: (equations,), rounding factors
 
 
 @memoize

@@ -39,6 +39,9 @@ class DeviceExpansion:
         equations (Equations): The equations.
         tol (float): Residual that the truncation may leave.
         basis (Tensor): Eigenvectors of similar weights to start from; overwritten.
+
+    Shapes:
+        - **basis:** ``(equations, channels * channels + 1)``, float64
     """
 
     def __init__(self, equations: Equations, tol: float, basis: Tensor) -> None:

@@ -19,7 +19,15 @@ AT_ONCE = 2**20  # numbers in a state up to which it fits into the CPU caches as
 
 
 def one_if_shared(bias: Tensor) -> Tensor:
-    """Returns ``bias[:1]`` if one bias was expanded over all equations, else ``bias``."""
+    """Returns ``bias[:1]`` if one bias was expanded over all equations, else ``bias``.
+
+    Args:
+        bias (Tensor): The bias of each equation.
+
+    Shapes:
+        - **bias:** ``(equations, num_nodes, channels)``
+        - **output:** ``(1, num_nodes, channels)`` if shared, else that of ``bias``
+    """
     return bias[:1] if bias.stride(0) == 0 else bias
 
 

@@ -40,7 +40,7 @@ class Tail:
     of norm at most one, the residual is at most :math:`m d` times the remaining coefficients.
     """
 
-    ratio: Tensor  # sum of the remaining coefficients over the last one, per column, float64
+    ratio: Tensor  # shape: (columns,), sum of the remaining coefficients over the last, float64
     tol: float  # relative residual at which to stop
 
 
@@ -129,6 +129,10 @@ def resolvent(mu: Tensor, scale: int) -> tuple[Tensor, Tensor]:
     By partial fractions it is the mean of :math:`1 / (1 - a s)` over the complex roots
     :math:`a^m = \mu`, and :math:`1 / (1 - a s) = (1 + 2 \sum_k \rho^k T_k(s)) / \sqrt{1 - a^2}`
     with :math:`\rho = a / (1 + \sqrt{1 - a^2})`.
+
+    Args:
+        mu (Tensor): One number per column, shape ``(columns,)``, float64.
+        scale (int): The scale :math:`m`.
 
     Returns:
         ``(front, rho)``, complex, shape ``(columns, m)``: the coefficient of :math:`T_k` is

@@ -24,10 +24,10 @@ class State:
     graph, so that finished graphs can be frozen and removed independently of the method.
     """
 
-    z: Tensor
-    r: Tensor
-    memory: dict[str, Tensor] = field(default_factory=dict)
-    graphs: dict[str, Tensor] = field(default_factory=dict)
+    z: Tensor  # shape: (num_nodes, channels)
+    r: Tensor  # shape: (num_nodes, channels)
+    memory: dict[str, Tensor] = field(default_factory=dict)  # shape: (num_nodes, ...)
+    graphs: dict[str, Tensor] = field(default_factory=dict)  # shape: (num_graphs, ...)
 
     def freeze(self, keep: Tensor) -> None:
         """Stops the nodes where ``keep`` is zero: without a residual they do not move."""
@@ -136,7 +136,15 @@ def _write(value: Tensor, nodes: Tensor | None, z: Tensor) -> Tensor:
 
 
 def divide(a: Tensor, b: Tensor) -> Tensor:
-    """Returns ``a / b``, and zero where ``b`` is zero: a finished graph takes no step."""
+    """Returns ``a / b``, and zero where ``b`` is zero: a finished graph takes no step.
+
+    Args:
+        a (Tensor): Numerators.
+        b (Tensor): Denominators.
+
+    Shapes:
+        - **a, b, output:** ``(num_graphs, *)``
+    """
     return torch.where(b == 0, torch.zeros_like(a), a / torch.where(b == 0, torch.ones_like(b), b))
 
 

@@ -53,7 +53,18 @@ def is_large(*tensors: Tensor) -> bool:
 
 
 def large_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """Returns ``a @ b``, also for stacks."""
+    """Returns ``a @ b``, also for stacks.
+
+    Args:
+        a (Tensor): The left factor, on the CPU.
+        b (Tensor): The right factor, on the CPU.
+        out (Tensor, optional): Memory for the product. (default: :obj:`None`)
+
+    Shapes:
+        - **a:** ``(*, n, k)``
+        - **b:** ``(*, k, m)``
+        - **out, output:** ``(*, n, m)``
+    """
     if not _by_onednn(a):
         left, right = a.detach().numpy(), b.detach().numpy()
         if out is None:
@@ -70,7 +81,15 @@ def large_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def gram(factor: Tensor) -> Tensor:
-    """Returns ``factor.mT @ factor``, also for stacks; large ones take half of the work."""
+    """Returns ``factor.mT @ factor``, also for stacks; large ones take half of the work.
+
+    Args:
+        factor (Tensor): The factors.
+
+    Shapes:
+        - **factor:** ``(*, rows, columns)``
+        - **output:** ``(*, columns, columns)``
+    """
     if not is_large(factor.mT, factor):
         return factor.mT @ factor
     if not _by_onednn(factor):  # NumPy detects the transpose
@@ -101,12 +120,34 @@ def _times_transposed(a: Tensor, b: Tensor) -> Tensor:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Returns ``a @ b`` by the fastest library."""
+    """Returns ``a @ b`` by the fastest library.
+
+    Args:
+        a (Tensor): The left factor.
+        b (Tensor): The right factor.
+
+    Shapes:
+        - **a:** ``(*, n, k)``
+        - **b:** ``(*, k, m)``
+        - **output:** ``(*, n, m)``
+    """
     return large_product(a, b) if is_large(a, b) else a @ b
 
 
 def biased_product(bias: Tensor, a: Tensor, b: Tensor, alpha: float) -> Tensor:
-    """Returns ``bias + alpha * a @ b`` for stacks by the fastest library."""
+    """Returns ``bias + alpha * a @ b`` for stacks by the fastest library.
+
+    Args:
+        bias (Tensor): The bias.
+        a (Tensor): The left factor.
+        b (Tensor): The right factor.
+        alpha (float): Factor of the product.
+
+    Shapes:
+        - **bias, output:** ``(equations, n, m)``
+        - **a:** ``(equations, n, k)``
+        - **b:** ``(equations, k, m)``
+    """
     if is_large(a, b):
         return large_product(a, b).mul_(alpha).add_(bias)
     return torch.baddbmm(bias, a, b, alpha=alpha)
@@ -117,6 +158,15 @@ def tall_product(a: Tensor, b: Tensor) -> Tensor:
 
     One long float32 sum loses digits with the number of nodes. On a CUDA device, a small result
     occupies few processors, and its parts occupy all of them.
+
+    Args:
+        a (Tensor): The left factor, transposed.
+        b (Tensor): The right factor.
+
+    Shapes:
+        - **a:** ``(*, rows, k)``
+        - **b:** ``(*, rows, m)``
+        - **output:** ``(*, k, m)``
     """
     rows, width = a.shape[-2:]
     size = TALL if a.device.type == "cpu" else max(SHORT, width, rows // PARTS)

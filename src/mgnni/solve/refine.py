@@ -171,7 +171,14 @@ class RefinedPlan(Plan):
 
 
 def subnormal_floor(z: Tensor) -> float:
-    """Residuals up to this size consist of subnormal numbers only."""
+    """Residuals up to this size consist of subnormal numbers only.
+
+    Args:
+        z (Tensor): The states.
+
+    Shapes:
+        - **z:** ``(equations, num_nodes, channels)``
+    """
     info = torch.finfo(z.dtype)
     return 4 * info.smallest_normal * info.eps * math.sqrt(z[0].numel())
 

@@ -52,6 +52,9 @@ class SolveStats:
         graph_relative_residual (Tensor): Relative residuals, shape ``(num_graphs,)``.
         graph_error_bound (Tensor): Error bounds, shape ``(num_graphs,)``.
         graph_iterations (Tensor): Numbers of iterations, shape ``(num_graphs,)``.
+
+    Shapes:
+        - **graph_relative_residual, graph_error_bound, graph_iterations:** ``(num_graphs,)``
     """
 
     residual: float
@@ -89,6 +92,9 @@ class SolveResult(SolveStats):
 
     Attributes:
         value (Tensor): The states, shape ``(num_nodes, channels)``.
+
+    Shapes:
+        - **value:** ``(num_nodes, channels)``
     """
 
     value: Tensor = field(repr=False)

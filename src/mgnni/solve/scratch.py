@@ -36,6 +36,9 @@ def scratch(like: Tensor) -> Iterator[Take]:
     """Context manager that lends tensors with the device and dtype of ``like``.
 
     No tensor may be used after the block.
+
+    Args:
+        like (Tensor): A tensor of any shape.
     """
     if like.device.type != "cpu":
         yield lambda *shape: like.new_empty(shape)

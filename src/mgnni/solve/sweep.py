@@ -25,6 +25,7 @@ from mgnni.solve.scratch import scratch
 
 LANES = 8  # columns are dropped in groups of this size, except the last group
 SMALL = 2**18  # numbers in a state up to which panels cost more calls than they save
+KEPT = 4  # expansions kept for other tolerances
 EARLY = 4  # first term after which to check whether the remaining terms are known
 
 
@@ -45,6 +46,8 @@ class Series(Method):
     def propose(self, bias: Tensor, tol: float, max_iter: int) -> Proposal:
         """Sums as many terms as the proven bounds ask for."""
         if (tol, max_iter) not in self.expansions:
+            if len(self.expansions) == KEPT:
+                del self.expansions[next(iter(self.expansions))]  # the oldest
             self.expansions[tol, max_iter] = self.expand(tol, max_iter)
         expansion = self.expansions[tol, max_iter]
         # The choice depends on one equation alone, not on what is solved beside it.
@@ -184,6 +187,10 @@ def evaluate(
             sides, which is overwritten, and two for further terms.
         scale (int, optional): The scale of all these columns, if the series may end before its
             degree. (default: :obj:`0`)
+
+    Shapes:
+        - **order:** ``(columns,)``
+        - **memory:** ``(num_nodes, columns)`` each, or larger
     """
     nodes, width = operator.num_nodes, order.numel()
     total, t, t_before, spare = (_shaped(one, nodes, width) for one in memory)
@@ -274,7 +281,6 @@ def _last_column(
                 total.addmv_(terms[: place + 1].T, weight[: place + 1])
                 return k + place
         total.addmv_(terms[:count].T, weight)
-        t = t.clone()  # its memory is overwritten next
         k += count
     return highest
 

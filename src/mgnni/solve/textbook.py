@@ -49,13 +49,27 @@ AUTHORS = Stopping()
 
 def picard(
     propagation: Propagation,
-    weight: Tensor,  # shape: (channels, channels)
-    bias: Tensor,  # shape: (num_nodes, channels)
+    weight: Tensor,
+    bias: Tensor,
     scale: int,
     gamma: float,
     stopping: Stopping,
 ) -> Tensor:
-    """Iterates one equation from zero. Not differentiable."""
+    r"""Iterates one equation from zero. Not differentiable.
+
+    Args:
+        propagation (Propagation): The operator :math:`P`.
+        weight (Tensor): The weight :math:`W`.
+        bias (Tensor): The bias :math:`B`.
+        scale (int): The scale :math:`m`.
+        gamma (float): The contraction factor :math:`\gamma`.
+        stopping (Stopping): When to stop.
+
+    Shapes:
+        - **weight:** ``(channels, channels)``
+        - **bias:** ``(num_nodes, channels)``
+        - **output:** ``(num_nodes, channels)``
+    """
     z = torch.zeros_like(bias)
     for _ in range(stopping.max_iter):
         new = torch.addmm(bias, propagation.apply(z, scale), weight, alpha=gamma)
@@ -86,15 +100,25 @@ class _Textbook(torch.autograd.Function):
 
 def equilibria(
     propagation: Propagation,
-    weight: Tensor,  # shape: (scales, channels, channels)
-    bias: Tensor,  # shape: (num_nodes, channels)
+    weight: Tensor,
+    bias: Tensor,
     scales: tuple[int, ...],
     gamma: float,
     stopping: Stopping = AUTHORS,
 ) -> Tensor:
-    """Solves the equations of all scales, differentiably.
+    r"""Solves the equations of all scales, differentiably.
+
+    Args:
+        propagation (Propagation): The operator :math:`P`.
+        weight (Tensor): The weight of each scale.
+        bias (Tensor): The bias :math:`B`.
+        scales (tuple[int, ...]): The scales :math:`m`.
+        gamma (float): The contraction factor :math:`\gamma`.
+        stopping (Stopping, optional): When to stop. (default: that of the authors)
 
     Shapes:
+        - **weight:** ``(scales, channels, channels)``
+        - **bias:** ``(num_nodes, channels)``
         - **output:** ``(scales, num_nodes, channels)``
     """
     found = [

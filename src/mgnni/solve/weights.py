@@ -44,9 +44,9 @@ class Outliers:
     stand for directions that were not found.
     """
 
-    values: Tensor  # theta, shape: (equations, kept), float64
-    vectors: Tensor  # X, orthonormal rows, shape: (equations, kept, channels)
-    rest: Tensor  # E, shape: (equations, kept, channels)
+    values: Tensor  # shape: (equations, kept), theta, float64
+    vectors: Tensor  # shape: (equations, kept, channels), X, orthonormal rows
+    rest: Tensor  # shape: (equations, kept, channels), E
     interval: list[list[float]]  # per equation: interval that holds all other eigenvalues
 
 
@@ -148,7 +148,11 @@ class Weights:
 
 
 def check_finite_weight(weight: Tensor) -> None:
-    """Raises an error if a weight has non-finite entries."""
+    """Raises an error if a weight has non-finite entries.
+
+    Args:
+        weight (Tensor): A tensor of any shape.
+    """
     if not bool(torch.isfinite(weight).all()):
         raise ArgumentError(
             "'weight' must be finite (got nan or inf in it); the usual cause is an optimizer that "
@@ -173,6 +177,9 @@ def find_outliers(weight: Tensor) -> Outliers:
     The weights of MGNNI have :math:`\sum_j \lambda_j^2 \le 1`, so most eigenvalues of a wide one
     are tiny. A random block of vectors, multiplied three times by the weight, finds the others.
     The start vectors are always the same, so the result depends on the weight alone.
+
+    Args:
+        weight (Tensor): The weights; symmetric.
 
     Shapes:
         - **weight:** ``(equations, channels, channels)``

@@ -145,6 +145,13 @@ class Certificates:
 def add_all(waiting: Sequence[tuple[Certificate, Records]], numbers: Tensor) -> bool:
     """Add numbers read from an accelerator, one record after another, to their certificates.
 
+    Args:
+        waiting (Sequence[tuple[Certificate, Records]]): The records and their certificates.
+        numbers (Tensor): The numbers of all records, flattened and concatenated, on the CPU.
+
+    Shapes:
+        - **numbers:** ``(total,)``, float64
+
     Returns:
         Whether all solves converged; records after the first failure are not added.
     """

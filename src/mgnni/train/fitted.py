@@ -58,7 +58,7 @@ class Fitted:
         metric: Name of the metric that selects the best run.
         runs: Splits and seeds of the weights.
         val: Metrics of each run on its validation set.
-        weights: ``state_dict`` of each run.
+        weights: ``state_dict`` of each run; shapes are those of :meth:`model`.
         schema: How files are read; ``None`` for a benchmark.
         report: Report of the training; ``None`` if loaded from a file.
         data: Graphs of the training; ``None`` if loaded from a file.

@@ -61,7 +61,7 @@ class Learner(ABC):
     Args:
         task (Task): Graphs, labels and splits.
         config (Config): Model and training hyperparameters.
-        runs (Sequence[Run]): Splits and seeds.
+        runs (Sequence[Run]): Splits and seeds; logits have shape ``(runs, rows, classes)``.
         fabric (Fabric): Device and precision.
     """
 
@@ -272,7 +272,9 @@ class Learner(ABC):
 def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the loss of every row: cross-entropy, or its mean over several labels.
 
-    Rows whose class label is -1 have the loss of class 0; their weight must be zero.
+    Args:
+        logits (Tensor): The logits.
+        labels (Tensor): Classes, or 0/1 per label. -1 counts as class 0; its weight must be zero.
 
     Shapes:
         - **logits:** ``(*, rows, classes)``

@@ -147,8 +147,15 @@ def node_order(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Ten
     go by rows, so without this a permuted graph would be trained differently. Nodes with equal
     hashes keep their order. Integer arithmetic wraps around, so it is exact in any order.
 
+    Args:
+        x (Tensor): Node features.
+        edge_index (Tensor): Edge indices.
+        edge_weight (Tensor, optional): Edge weights; all ones if :obj:`None`.
+
     Shapes:
         - **x:** ``(num_nodes, channels)``
+        - **edge_index:** ``(2, num_edges)``
+        - **edge_weight:** ``(num_edges,)``
         - **output:** ``(num_nodes,)``, the node in each row
     """
     columns = _hashed(torch.arange(1, x.size(1) + 1))

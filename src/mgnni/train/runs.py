@@ -48,7 +48,16 @@ def mix(*numbers: int) -> int:
 
 
 def dropout_keys(runs: Sequence[Run], layers: int, device: torch.device) -> Tensor:
-    """Return the keys of all dropout layers at the first step, shape ``(runs, layers)``."""
+    """Return the keys of all dropout layers at the first step.
+
+    Args:
+        runs (Sequence[Run]): The runs.
+        layers (int): Number of dropout layers.
+        device (torch.device): Where the keys are needed.
+
+    Shapes:
+        - **output:** ``(runs, layers)``, 64-bit
+    """
     rows = [[run.seed_for(DROPOUT, layer) for layer in range(layers)] for run in runs]
     return torch.tensor(rows, dtype=torch.long, device=device).view(len(runs), layers)
 
@@ -59,7 +68,16 @@ def dropout_offset(step: int) -> int:
 
 
 def graph_order(run: Run, epoch: int, count: int) -> Tensor:
-    """Return the order of the training graphs in an epoch."""
+    """Return the order of the training graphs in an epoch.
+
+    Args:
+        run (Run): The run.
+        epoch (int): Number of the epoch, from 1.
+        count (int): Number of training graphs.
+
+    Shapes:
+        - **output:** ``(count,)``, a permutation
+    """
     generator = torch.Generator().manual_seed(run.seed_for(ORDER, epoch))
     return torch.randperm(count, generator=generator)
 
@@ -168,7 +186,7 @@ class RunResult:
         val: Metrics on the validation set at the selected epoch; empty without one.
         test: Metrics on the test set at the selected epoch.
         test_curve: Metric on the test set after every epoch, for rules that need it.
-        weights: ``state_dict`` of the model.
+        weights: ``state_dict`` of the model, with the shapes of its parameters.
     """
 
     run: Run

@@ -39,6 +39,9 @@ class GraphFile:
         directed (bool): Whether some edge has no reverse edge.
         schema (Schema): Reads further files in the same way.
         notes (tuple of str): What was chosen, counted or filled in, one line each.
+
+    Shapes:
+        - **labels:** ``(rows,)``, or ``(rows, labels)`` for several labels per row
     """
 
     name: str

@@ -52,7 +52,16 @@ def check_classes(where: str, classes: Sequence[str], labelled: int) -> None:
 
 
 def check_matrix(where: str, labels: Tensor, names: Sequence[str]) -> list[str]:
-    """Checks that a 0/1 matrix has a label, and returns notes on it."""
+    """Checks that a 0/1 matrix has a label, and returns notes on it.
+
+    Args:
+        where (str): The file, for messages.
+        labels (Tensor): Matrix of 0 and 1, with rows of nan where there are no labels.
+        names (Sequence[str]): Names of the labels.
+
+    Shapes:
+        - **labels:** ``(rows, labels)``
+    """
     labelled = is_labeled(labels)
     if not bool(labelled.any()):
         check_classes(where, (), 0)
@@ -75,6 +84,9 @@ def check_split(
         labels (Tensor): Classes with -1 for unlabelled rows, or a 0/1 matrix with nan.
         classes (list of str): Names of the classes.
         allow_unseen (bool): Whether classes without training rows are accepted.
+
+    Shapes:
+        - **labels:** ``(rows,)``, or ``(rows, labels)`` for several labels per row
     """
     split.check(labels.size(0), where)
     if not bool(is_labeled(labels)[split.train].any()):
