@@ -200,4 +200,4 @@ def test_features_that_are_not_finite_are_named(device):
 
 def test_equilibrium_conv_is_public():
     assert mgnni.EquilibriumConv is EquilibriumConv
-    assert {"EquilibriumConv", "FDGNN", "contraction"} <= set(mgnni.__all__)
+    assert {"EquilibriumConv", "FDGNN", "normalized_gram"} <= set(mgnni.__all__)
