@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from mgnni.cli.quickstart import hop_bins
+from mgnni.train.fit import fit
 
 Call = Callable[..., Any]  # see conftest.py
 TINY = ["quickstart", "--length", "15", "--chains", "5", "--epochs", "2", "--runs", "2"]
@@ -101,6 +103,28 @@ def test_the_report_is_complete_and_agrees_with_itself(report: dict[str, Any]) -
             assert 0 < model[direction]["relative_residual"] <= report["config"]["tol"]
             assert 0 < model[direction]["relative_error_bound"] < 1e-4
             assert model[direction]["error_bound"] > 0
+
+
+def test_accuracies_are_those_of_the_test_chains_and_of_every_run(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report of the training measured them itself."""
+    reports = []
+    module = sys.modules[fit.__module__]
+    monkeypatch.setattr(module, "fit", lambda *args, **options: kept(fit(*args, **options)))
+
+    def kept(fitted: Any) -> Any:
+        reports.append(fitted.report["runs"])
+        return fitted
+
+    arguments = ["--chains", "10", "--epochs", "6", "--runs", "4"]
+    assert call(*TINY, *arguments, "--output", tmp_path).status == 0
+    models = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["models"]
+    for model, runs in zip(models, reports, strict=True):
+        wanted = [run["test"]["accuracy"] for run in runs]
+        assert model["test_accuracy"]["runs"] == pytest.approx(wanted)
+        assert wanted != pytest.approx([run["val"]["accuracy"] for run in runs])
+    assert any(len({run["test"]["accuracy"] for run in runs}) > 1 for runs in reports)
 
 
 def test_json_is_alone_on_standard_output_and_a_seed_repeats(

@@ -135,9 +135,11 @@ def test_graphs_of_a_batch_are_independent(device):
     both = torch.cat([edge_index, edge_index + NODES], dim=1)
     batch = torch.arange(2, device=device).repeat_interleave(NODES)
     out = conv(torch.cat([x, 3 * x]), both, edge_weight.repeat(2), batch, 2)
+    for stats in conv.solve_log.forward:  # a certificate per graph
+        assert stats.converged
+        assert stats.graph_error_bound.shape == (2,)
     torch.testing.assert_close(out[:NODES], conv(x, edge_index, edge_weight), **CLOSE)
     torch.testing.assert_close(out[NODES:], conv(3 * x, edge_index, edge_weight), **CLOSE)
-    assert all(stats.converged for stats in conv.solve_log.forward)
 
 
 def test_the_repr_is_like_that_of_pygs_convolutions():

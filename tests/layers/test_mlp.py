@@ -113,6 +113,13 @@ def test_sparse_features_give_the_output_of_dense_ones(keyed, device):
         torch.testing.assert_close(one, other)
 
 
+def test_other_sparse_features_have_another_output(device):
+    mlp = make((13, 6, 4), device, dropout=0.0)
+    x = bag_of_words().to(device)
+    for dense in (x, 2 * x, x.flip(1), x):
+        torch.testing.assert_close(mlp(dense.to_sparse_csr()), mlp(dense))
+
+
 def test_sparse_features_support_vmap(device):
     x = bag_of_words().to(device).to_sparse_csr()
     models = [MLP((13, 6, 4), 0.5, False).to(device, torch.float64).eval() for _ in range(3)]

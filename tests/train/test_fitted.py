@@ -12,6 +12,7 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score
 from torch_geometric.data import Batch, Data
+from torch_geometric.utils import to_undirected
 
 from mgnni.errors import ArgumentError, DataError
 from mgnni.train.fit import fit
@@ -137,6 +138,22 @@ def test_other_data_and_other_batches(nodes, graphs, tmp_path):
     torch.testing.assert_close(small.predict_proba(), whole, rtol=1e-4, atol=1e-5)
     one = graphs.predict_proba([task.graphs[3]])
     torch.testing.assert_close(one, whole[3:4], rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_trained_on_an_undirected_graph_predicts_on_one():
+    data, y = node_data(directed=True)
+    data.y = y
+    for place, part in enumerate(("train", "val", "test")):
+        data[f"{part}_mask"] = torch.arange(40) % 3 == place
+    fitted = fit(data, undirected=True, **SHORT)
+    both_ways = Data(x=data.x, edge_index=to_undirected(data.edge_index, num_nodes=40))
+    one_way = Data(x=data.x, edge_index=data.edge_index)
+    with torch.no_grad():
+        wanted = fitted.model()(both_ways.x, both_ways.edge_index).softmax(1)
+        differs = fitted.model()(one_way.x, one_way.edge_index).softmax(1)
+    assert not torch.allclose(differs, wanted, atol=1e-3)
+    for graph in (None, one_way, both_ways):
+        torch.testing.assert_close(fitted.predict_proba(graph), wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_which_run_predicts(nodes):
