@@ -239,15 +239,28 @@ def summation_gain(operator: Propagation) -> float:
     return best
 
 
-def rounding_factors(equations: Equations) -> list[float]:
-    """Rounding error of evaluating a residual, in units in the last place of the state norm."""
-    operator, factors = equations.operator, []
-    gain = summation_gain(operator)
-    for scale, norm in zip(equations.scales, equations.weights.frobenius, strict=True):
+def rounding_factors(
+    operator: Propagation,
+    scales: tuple[int, ...],
+    gamma: float,
+    channels: int,
+    norms: list[float],
+) -> list[float]:
+    """Rounding error of evaluating a residual, in units in the last place of the state norm.
+
+    Args:
+        operator (Propagation): The operator.
+        scales (tuple[int, ...]): The scale of each equation.
+        gamma (float): The factor of the equations.
+        channels (int): Number of channels.
+        norms (list[float]): Frobenius norm of each weight.
+    """
+    factors, gain = [], summation_gain(operator)
+    for scale, norm in zip(scales, norms, strict=True):
         before = power(operator.norm_bound, scale - 1)
         sums = scale * before * gain
-        products = before * operator.norm_bound * (sum_units(equations.channels) + 4)
-        factors.append(equations.gamma * norm * (sums + products))
+        products = before * operator.norm_bound * (sum_units(channels) + 4)
+        factors.append(gamma * norm * (sums + products))
     return factors
 
 
@@ -283,7 +296,9 @@ def measure(
 
     # The computed residual contains the rounding of its own evaluation.
     unit = torch.finfo(z.dtype).eps / 2
-    factor = constant(tuple(rounding_factors(equations)), torch.float64, z.device)
+    scales, gamma, weights = equations.scales, equations.gamma, equations.weights
+    factors = rounding_factors(operator, scales, gamma, equations.channels, weights.frobenius)
+    factor = constant(tuple(factors), torch.float64, z.device)
     contraction = torch.tensor(equations.contractions, dtype=torch.float64, device=z.device)
     rounding = unit * (factor.unsqueeze(1) * own_z + 2 * (own_z + own_b))
     bound = (own_r + rounding) / (1 - contraction).unsqueeze(1)

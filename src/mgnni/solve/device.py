@@ -23,7 +23,7 @@ from mgnni.graph.propagation import Propagation
 from mgnni.kernels import launches
 from mgnni.kernels.nvrtc import enter, why_not
 from mgnni.solve.certify import constant, rounding_factors, to_frobenius
-from mgnni.solve.equation import Equations, one_if_shared
+from mgnni.solve.equation import Equations, one_if_shared, step_bounds
 from mgnni.solve.plan import Plan, full_precision
 from mgnni.solve.refine import subnormal_floor
 from mgnni.solve.result import Options, Records, Solution
@@ -74,17 +74,19 @@ class CertificateConstants:
 
 @memoize
 def _certificate_constants(
-    operator: Propagation, steps: tuple[float, ...], factors: tuple[float, ...]
+    operator: Propagation, scales: tuple[int, ...], gamma: float, channels: int
 ) -> CertificateConstants:
-    weight = operator.norm.weight
-    numbers = constant((*steps, *factors), torch.float64, operator.device)
+    weight, powers = operator.norm.weight, step_bounds(operator, scales)
+    # The weights have Frobenius norm at most one.
+    factors = rounding_factors(operator, scales, gamma, channels, [1.0] * len(scales))
+    numbers = (*(gamma * one for one in powers), *factors)
     return CertificateConstants(
         operator.batch,
         max(operator.num_graphs, 1),
         None if weight is None else weight.double().contiguous(),
         operator.norm.kind == "max",
         to_frobenius(operator),
-        *numbers.view(2, -1).unbind(),
+        *constant(numbers, torch.float64, operator.device).view(2, -1).unbind(),
     )
 
 
@@ -123,9 +125,9 @@ class DevicePlan(Plan):
     @cached_property
     def _constants(self) -> CertificateConstants:
         equations = self.equations
-        steps = tuple(equations.gamma * one for one in equations.step_bounds)
-        factors = tuple(rounding_factors(equations))
-        return _certificate_constants(equations.operator, steps, factors)
+        return _certificate_constants(
+            equations.operator, equations.scales, equations.gamma, equations.channels
+        )
 
     @cached_property
     def _monomials(self) -> tuple[Tensor, Tensor]:

@@ -73,11 +73,10 @@ class Equations:
         weights = self.weights.transposed()
         return Equations(self.operator.adjoint(), self.scales, self.gamma, weights)
 
-    @property
+    @cached_property
     def step_bounds(self) -> list[float]:
         """Bounds on the norms of :math:`P^m`, including the rounding of the entries."""
-        bound = self.operator.norm_bound * (1 + self.operator.unit)
-        return [power(bound, scale) for scale in self.scales]
+        return step_bounds(self.operator, self.scales)
 
     @cached_property
     def contractions(self) -> list[float]:
@@ -146,6 +145,12 @@ class Equations:
                         one, other = other, one
                     if not whole:
                         out.copy_(x)
+
+
+def step_bounds(operator: Propagation, scales: tuple[int, ...]) -> list[float]:
+    """Returns bounds on the norms of :math:`P^m`, including the rounding of the entries."""
+    bound = operator.norm_bound * (1 + operator.unit)
+    return [power(bound, scale) for scale in scales]
 
 
 def power(bound: float, scale: int) -> float:

@@ -159,14 +159,16 @@ class Records:
     @cached_property
     def stats(self) -> tuple[SolveStats, ...]:
         """One record per equation; waits for the device at the first access."""
-        numbers = self.numbers.cpu().numpy()
+        on_host = self.numbers.cpu()
+        numbers = on_host.numpy()
         residual, _, bound, contraction, iterations = numbers
         relative, relative_bound, met = self.accept(numbers)
-        graph_steps = np.nan_to_num(iterations)
+        graph_steps = np.where(np.isnan(iterations), 0.0, iterations)
         every = (residual, relative, bound, relative_bound, contraction, graph_steps)
         # Largest number over the graphs of each equation; nan if one is nan.
         worst = np.stack(every).max(-1, initial=0.0).T.tolist()
         accepted = np.all(met, axis=-1, keepdims=True)
+        per_graph = torch.from_numpy(relative), on_host[2], torch.from_numpy(graph_steps).long()
         records = []
         for i, scale in enumerate(self.scales):
             if accepted[i, 0]:
@@ -190,9 +192,9 @@ class Records:
                     tol=self.tol,
                     solver=self.solver,
                     scale=scale,
-                    graph_relative_residual=torch.from_numpy(relative[i]),
-                    graph_error_bound=torch.from_numpy(bound[i]),
-                    graph_iterations=torch.from_numpy(graph_steps[i]).long(),
+                    graph_relative_residual=per_graph[0][i],
+                    graph_error_bound=per_graph[1][i],
+                    graph_iterations=per_graph[2][i],
                 )
             )
         return tuple(records)
