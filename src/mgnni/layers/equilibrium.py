@@ -91,7 +91,8 @@ class MultiscaleEquilibrium(nn.Module):
             propagation (Propagation): The operator of the graph.
         """
         check_propagation(propagation)
-        if self.factor.dtype is torch.float64 and propagation.dtype is not torch.float64:
+        double = self.factor.dtype is torch.float64 and bias.device == propagation.device
+        if double and propagation.dtype is not torch.float64:
             raise ArgumentError(
                 "'propagation' must be float64 like the layer (got "
                 f"{propagation.dtype}); build it from float64 edge weights or with "
