@@ -136,7 +136,7 @@ BAD: list[tuple[str, dict, str, str, str]] = [  # id, arguments, name, value, re
         "directed sym",
         {"edge_index": EDGES[:, :1], "normalization": "sym"},
         "normalization",
-        "got one with",
+        "directed graph",
         "normalization='dir', or .*to_undirected",
     ),
 ]
