@@ -22,11 +22,12 @@ from mgnni.graph.memo import memoize
 from mgnni.graph.propagation import Propagation
 from mgnni.kernels import launches
 from mgnni.kernels.nvrtc import enter, why_not
-from mgnni.solve.certify import constant, rounding_factors, to_frobenius
+from mgnni.solve.certify import constant, to_frobenius
 from mgnni.solve.equation import Equations, one_if_shared, step_bounds
 from mgnni.solve.plan import Plan, full_precision
 from mgnni.solve.refine import subnormal_floor
 from mgnni.solve.result import Options, Records, Solution
+from mgnni.solve.rounding import rounding_factors
 
 LARGEST = 2**25  # numbers in the states of all equations past which launches cost nothing
 MOST_ENTRIES = 2**24  # entries of the operator, likewise
