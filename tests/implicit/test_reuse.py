@@ -59,6 +59,13 @@ def test_other_weights_have_another_solution(operator, form, device):
         solved(cache, operator, weights(form, device, seed), bias)
 
 
+def test_weights_changed_in_place_have_another_solution(operator, form, device):
+    cache, w, bias = Cache(), weights(form, device), normal(device)
+    solved(cache, operator, w, bias)
+    w.mul_(0.5)
+    solved(cache, operator, w, bias)
+
+
 def test_another_gamma_has_another_solution(operator, form, device):
     cache, w, bias = Cache(), weights(form, device), normal(device)
     for gamma in (0.3, 0.95, 0.0):

@@ -130,6 +130,8 @@ class Memo(Generic[T]):
                 return compute()
             snapshots = tuple(None if t is None else _Snapshot(t) for t in tensors)
             value = compute()
+            if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+                return value  # its memory belongs to the CUDA graph, and is not filled yet
             entries[:] = [entry for entry in entries if not entry.expired]
             entries[:] = [*entries, _Entry(snapshots, options, value)][-self.size :]
             return value
@@ -143,7 +145,7 @@ def memoize(
     Further arguments must be hashable; a result is cached for each of them. The result must not
     reference the operator, or neither is ever freed.
     """
-    memo: Memo[T] = Memo()
+    memo: Memo[T] = Memo(size=32)
 
     @functools.wraps(compute)
     def cached(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -28,7 +28,9 @@ class Gram(NamedTuple):
 
 
 class _Solved(NamedTuple):
-    weights: Weights  # those of the plan; equations that differ have other weights
+    operator: weakref.ref[Propagation]
+    settings: tuple[object, ...]  # scales, gamma and options
+    weights: Weights
     bias: Tensor
     solution: Solution
     version: int  # of the states, which the caller holds too
@@ -38,8 +40,9 @@ class Cache:
     """What the last plan of a layer has left, its last solution, and states for warm starts.
 
     A validation pass and the following training pass have the same weights, and often the same
-    bias. Tensors are compared number by number, so every change is noticed. Copies and pickles
-    of a cache are empty.
+    bias. Tensors are compared number by number, so a change is noticed however it was made. States
+    that the caller changed in place are recognised by their version counter. Copies and pickles of
+    a cache are empty.
     """
 
     def __init__(self) -> None:
@@ -58,10 +61,13 @@ class Cache:
 
     def solution(self, plan: Plan, bias: Tensor) -> Solution | None:
         """Returns the last solution if it is for this plan and bias."""
-        last = self._solved
-        if last is None or last.weights is not plan.equations.weights:
-            return None
-        if last.version != last.solution.z._version:  # changed in place
+        last, equations = self._solved, plan.equations
+        if last is None or not (
+            last.operator() is equations.operator
+            and last.weights is equations.weights
+            and last.settings == (equations.scales, equations.gamma, plan.options)
+            and last.version == last.solution.z._version
+        ):
             return None
         one = one_if_shared(bias)
         if last.bias.shape != one.shape or not torch.equal(last.bias, one):
@@ -78,8 +84,11 @@ class Cache:
             return
         # Detached, so that the cache does not keep the autograd graph of the pass alive.
         kept = Solution(z.detach(), solution.hop, solution.records)
-        weights = plan.equations.weights
-        self._solved = _Solved(weights, one_if_shared(bias).clone(), kept, z._version)
+        equations, one = plan.equations, one_if_shared(bias).clone()
+        operator, settings = weakref.ref(equations.operator), (equations.scales, equations.gamma)
+        self._solved = _Solved(
+            operator, (*settings, plan.options), equations.weights, one, kept, z._version
+        )
 
     def start(self, kind: tuple[int, bool], operator: Propagation, bias: Tensor) -> Tensor | None:
         """Returns the last states of this kind over the same operator.

@@ -71,7 +71,7 @@ class _Request:
     log: SolveLog
     cache: Cache | None
     deferred: bool
-    requires_grad: bool
+    grad_enabled: bool
     order: int = 0  # 0 for the equations, 1 for their adjoint, 2 for the adjoint of that
     plan: Plan | None = None
     hop: Tensor | None = field(default=None, repr=False)
@@ -126,7 +126,7 @@ class _Equilibrium(torch.autograd.Function):
         # Solutions are compared by number, which must not make an asynchronous plan wait.
         keeps = order == 0 and request.memory == "fast" and plan.synchronises
         solution = cache.solution(plan, bias) if cache is not None and keeps else None
-        kind, starts = (order, request.requires_grad), options.warm_start and order < 2
+        kind, starts = (order, request.grad_enabled), options.warm_start and order < 2
         if solution is None:
             start = cache.start(kind, operator, bias) if cache is not None and starts else None
             solution = plan.solve(bias, start, request.deferred)
@@ -264,7 +264,7 @@ def equilibria(
         SolveLog(),
         cache,
         deferred=_deferred.get(),
-        requires_grad=torch.is_grad_enabled(),
+        grad_enabled=torch.is_grad_enabled(),
     )
     values = propagation.values if propagation.values.requires_grad else None
     z: Tensor = _Equilibrium.apply(values, weight, stack, request)  # type: ignore[no-untyped-call]

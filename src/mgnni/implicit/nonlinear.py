@@ -65,7 +65,7 @@ class _Request:
 
         def mapped_at(*params: Tensor) -> Map:
             every = vmap(lambda z, *params: at(*params)(z), (0, *dims))
-            return lambda z: every(z.view(size, nodes, -1), *params).flatten(0, 1)
+            return lambda z: every(z.view(size, nodes, z.size(1)), *params).flatten(0, 1)
 
         whole = replace(
             problem,

@@ -23,8 +23,8 @@ from mgnni.solve.scratch import scratch
 def normalized_gram(factor: Tensor, eps: float = 1e-12, *, cache: Cache | None = None) -> Tensor:
     r"""Returns :math:`g(F) = F^{\top} F / (\|F^{\top} F\|_F + \epsilon)` for a stack of factors.
 
-    The result is symmetric, positive semidefinite, and :math:`\|g(F)\|_2 \le \|g(F)\|_F < 1`, so
-    that :math:`Z = \gamma P^m Z\, g(F) + B` has exactly one solution.
+    The result is symmetric, positive semidefinite, and :math:`\|g(F)\|_2 \le \|g(F)\|_F < 1` up to
+    rounding, so that :math:`Z = \gamma P^m Z\, g(F) + B` has exactly one solution.
 
     Args:
         factor (Tensor): The factors :math:`F`.

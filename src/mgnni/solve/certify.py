@@ -228,10 +228,11 @@ def measure(
     unit = torch.finfo(z.dtype).eps / 2
     scales, gamma, weights = equations.scales, equations.gamma, equations.weights
     factors = rounding_factors(operator, scales, gamma, equations.channels, weights.frobenius)
-    factor = constant(tuple(factors), torch.float64, z.device)
-    contraction = torch.tensor(equations.contractions, dtype=torch.float64, device=z.device)
-    rounding = unit * (factor.unsqueeze(1) * own_z + 2 * (own_z + own_b))
-    bound = (own_r + rounding) / (1 - contraction).unsqueeze(1)
+    numbers = [factors, equations.contractions]
+    numbers_on_device = torch.tensor(numbers, dtype=torch.float64, device=z.device)
+    factor, contraction = numbers_on_device.unsqueeze(-1).unbind()
+    rounding = unit * (factor * own_z + 2 * (own_z + own_b))
+    bound = (own_r + rounding) / (1 - contraction)
     factor_to_frobenius = to_frobenius(operator)
     if factor_to_frobenius is not None:
         bound = bound * factor_to_frobenius

@@ -80,7 +80,7 @@ def on_core(method: Method, equations: Equations) -> Method:
     """Returns ``method`` for the given equations, on the core of their operator if it has one."""
     core = equations.operator.core
     if core is None:
-        return method.prepared_for(equations)
+        return method if method.equations is equations else method.prepared_for(equations)
     inner = method.prepared_for(replace(equations, operator=core.inner))
     return OnCore(equations, core, inner)
 

@@ -116,8 +116,7 @@ class Iterative(Method):
                 exhausted = True
                 break
             if bool(stopped.any()) and operator.batch is not None:
-                batch = system.operator.batch
-                keep = running[batch] if batch is not None else running
+                keep = running[system.operator.graph_of_node()]
                 if 2 * int(keep.sum()) <= keep.numel():  # remove the finished graphs
                     smaller, chosen = system.operator.restrict(running)
                     value = _write(value, nodes, state.z)

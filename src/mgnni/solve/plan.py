@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from mgnni.graph.propagation import Propagation
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import Expansion
 from mgnni.solve.result import Options, Solution
@@ -41,8 +39,8 @@ class Method(ABC):
 
     Args:
         equations (Equations): The equations to solve.
-        expansions (dict, optional): Expansions by tolerance and iteration budget. They depend on
-            the weights and not on the graph, so related equations share them.
+        expansions (dict, optional): Expansions by tolerance and iteration budget. Equations with
+            the same weights, scales, gamma and norm bound share them.
     """
 
     name: ClassVar[str]
@@ -77,34 +75,35 @@ class Previous:
     """What a plan leaves for the next pass of its layer. It does not keep the operator alive.
 
     Args:
-        operator (weakref.ref): The operator.
-        scales (tuple[int, ...]): The scales.
-        gamma (float): The factor.
-        options (Options): How the equations were solved.
         weights (Weights): The weights, with the eigenpairs that were found.
+        version (int): Version counter of the weights, which the caller may change in place.
+        settings (tuple): What the expansions depend on besides the weights.
         expansions (dict): The expansions of the method.
         device (DeviceExpansion, optional): Eigenpairs and coefficients on a CUDA device.
     """
 
-    operator: weakref.ref[Propagation]
-    scales: tuple[int, ...]
-    gamma: float
-    options: Options
     weights: Weights
+    version: int
+    settings: tuple[object, ...]
     expansions: Expansions
     device: DeviceExpansion | None
 
-    def is_for(self, equations: Equations, options: Options) -> bool:
-        """Whether the equations are the same; compares the weights number by number."""
-        mine, other = self.weights, equations.weights
+    def has_weights(self, weights: Weights) -> bool:
+        """Whether the weights are the same; compares them number by number."""
+        mine, other = self.weights.tensor, weights.tensor
         return (
-            self.operator() is equations.operator
-            and (self.scales, self.gamma, self.options)
-            == (equations.scales, equations.gamma, options)
-            and (mine.gram, mine.tensor.shape, mine.tensor.dtype)
-            == (other.gram, other.tensor.shape, other.tensor.dtype)
-            and torch.equal(mine.tensor, other.tensor)
+            self.weights.gram == weights.gram
+            and (mine.shape, mine.dtype, mine.device) == (other.shape, other.dtype, other.device)
+            and mine._version == self.version
+            and torch.equal(mine, other)
         )
+
+    @staticmethod
+    def settings_of(equations: Equations, options: Options) -> tuple[object, ...]:
+        """Returns what the expansions depend on besides the weights."""
+        operator = equations.operator
+        graph = (operator.norm_bound, operator.symmetric, operator.device)
+        return (*graph, equations.scales, equations.gamma, options)
 
 
 class Plan(ABC):
@@ -137,7 +136,7 @@ class Plan(ABC):
         Args:
             bias (Tensor): The bias :math:`B`.
             start (Tensor, optional): States close to the solution. Plans that do not synchronise
-                ignore them.
+                use them only where they have to solve again.
             deferred (bool, optional): If set to :obj:`True`, a plan that does not synchronise
                 leaves the records on the device. The caller reads them, and solves again what
                 missed its tolerance. (default: :obj:`False`)
@@ -152,16 +151,10 @@ class Plan(ABC):
 
     def previous(self) -> Previous:
         """Returns what the next pass can reuse."""
-        equations = self.equations
-        return Previous(
-            weakref.ref(equations.operator),
-            equations.scales,
-            equations.gamma,
-            self.options,
-            equations.weights,
-            self.expansions,
-            self.device_expansion,
-        )
+        weights = self.equations.weights
+        settings = Previous.settings_of(self.equations, self.options)
+        version = weights.tensor._version
+        return Previous(weights, version, settings, self.expansions, self.device_expansion)
 
 
 @contextmanager

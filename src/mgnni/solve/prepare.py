@@ -49,8 +49,9 @@ def prepare(equations: Equations, options: Options, previous: Previous | None = 
         equations (Equations): The equations.
         options (Options): How to solve them.
         previous (Previous, optional): What the plan of the last pass of the same layer has left.
-            Eigenpairs and expansions are reused if the equations are the same, and the eigenvectors
-            of other weights are the initial vectors of the eigenvalue kernel.
+            Eigenpairs are reused if the weights are the same, and expansions if the graph has the
+            same norm bound as well. The eigenvectors of other weights are the initial vectors of
+            the eigenvalue kernel.
     """
     plan: DevicePlan | None = None
     fallback = partial(_fallback, equations, options)
@@ -65,12 +66,14 @@ def prepare(equations: Equations, options: Options, previous: Previous | None = 
     weight = equations.weights.tensor
     if not bool(weight.sum().isfinite()):  # a cheap test first, which may overflow
         check_finite_weight(weight)
-    if previous is None or not previous.is_for(equations, options):
+    if previous is None or not previous.has_weights(equations.weights):
         return _refined(equations, options) if plan is None else plan
+    # Eigenpairs are those of the weights, and expansions also depend on bound, scales and options.
     equations = replace(equations, weights=previous.weights)
+    reuse = previous.settings == Previous.settings_of(equations, options)
     if plan is None:
-        return _refined(equations, options, previous.expansions)
-    return device_sweep.DeviceSweep(equations, options, fallback, previous.device, reuse=True)
+        return _refined(equations, options, previous.expansions if reuse else None)
+    return device_sweep.DeviceSweep(equations, options, fallback, previous.device, reuse=reuse)
 
 
 def _fallback(equations: Equations, options: Options) -> RefinedPlan:

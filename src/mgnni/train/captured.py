@@ -34,12 +34,14 @@ class NotCapturable(Exception):
 @contextmanager
 def no_collection() -> Iterator[None]:
     """Disable garbage collection: freeing device memory would end a capture."""
+    enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if enabled:
+            gc.enable()
 
 
 def capture(learner: Learner, work: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:
@@ -66,6 +68,8 @@ def capture(learner: Learner, work: Callable[[], None], pool: Any = None) -> tor
         try:
             with no_collection(), torch.cuda.graph(graph, stream=stream, pool=pool):
                 work()
+        except torch.cuda.OutOfMemoryError:
+            raise
         except RuntimeError as error:  # a layer that synchronises
             raise NotCapturable("a step waits for the device") from error
         finally:

@@ -17,6 +17,11 @@ from mgnni.solve.result import Records, SolveLog, SolveStats
 BOUNDS = ("error_bound", "relative_error_bound")
 
 
+def _worse(a: float, b: float) -> float:
+    """The larger number; nan counts as infinite."""
+    return math.inf if math.isnan(b) else max(a, b)
+
+
 @dataclass
 class Certificate:
     """The worst statistics of many solves.
@@ -47,9 +52,9 @@ class Certificate:
             self.failures += not stats.converged
             self.solvers.add(stats.solver)
             self.iterations = max(self.iterations, stats.iterations)
-            self.relative_residual = max(self.relative_residual, stats.relative_residual)
-            self.error_bound = max(self.error_bound, stats.error_bound)
-            worst = max(self.relative_error_bound, stats.relative_error_bound)
+            self.relative_residual = _worse(self.relative_residual, stats.relative_residual)
+            self.error_bound = _worse(self.error_bound, stats.error_bound)
+            worst = _worse(self.relative_error_bound, stats.relative_error_bound)
             self.relative_error_bound = worst
 
     def add_deferred(self, records: Records, numbers: NDArray[np.float64]) -> bool:
