@@ -123,13 +123,16 @@ class RefinedPlan(Plan):
         found = measure(equations, bias, z, *proposal[3:])
         # Whether and how far a graph is corrected depends on that graph alone.
         open_ = ~(found.relative <= tol) & found.residual_norm.isfinite()  # (equations, graphs)
-        if exhausted or not bool(open_.any()):
+        # A residual below the rounding of its own evaluation says nothing.
+        meaningful = tol >= torch.finfo(bias.dtype).eps / 2
+        if exhausted or (meaningful and not bool(open_.any())):
             return Refined(z, found, iterations, exhausted)
         exact = equations
         if bias.dtype is not torch.float64:
             exact = equations.double()
             found = measure(exact, bias.double(), z.double())
-            open_ &= ~(found.relative <= tol)
+            missed = ~(found.relative <= tol) & found.residual_norm.isfinite()
+            open_ = open_ & missed if meaningful else missed
         # A correction may exceed its right-hand side by 1 / (1 - L), and so may its error.
         target = GAIN * (1 - max(equations.contractions))
         for _ in range(ROUNDS):
