@@ -9,6 +9,7 @@ import shutil
 import textwrap
 import types
 import typing
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
@@ -33,7 +34,7 @@ class UsageError(MgnniError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(ABC):
     """Base class of all commands: every field is an option, its docstring the help.
 
     The ``metadata`` of a field may have ``metavar``, the value in the help; ``choices``, all
@@ -63,9 +64,9 @@ class Command:
         """Return the command with the options that were given."""
         return cls(**values)
 
+    @abstractmethod
     def run(self) -> None:
         """Execute the command."""
-        raise NotImplementedError
 
 
 class Parser(argparse.ArgumentParser):

@@ -86,7 +86,7 @@ class _NormalizedGram(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[Any, ...], factor: Tensor, eps: float, cache: Any
+        info: Any, in_dims: tuple[Any, ...], factor: Tensor, eps: float, cache: Cache | None
     ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         stack = factor.movedim(in_dims[0], 0)
         return _NormalizedGram.apply(stack, eps, cache), (0, 0)  # type: ignore[no-untyped-call]

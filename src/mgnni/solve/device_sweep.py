@@ -30,6 +30,12 @@ def fits(equations: Equations, options: Options) -> bool:
     )
 
 
+def synchronises(equations: Equations) -> bool:
+    """Whether the host has to read degrees or eigenpairs."""
+    widest = launches.widest(equations.weights.tensor.device)
+    return not (fits_one_launch(equations) and equations.channels <= widest)
+
+
 class DeviceExpansion:
     """Eigenpairs of the weights and coefficients of all columns, on the device.
 
@@ -118,8 +124,7 @@ class DeviceSweep(DevicePlan):
     @cached_property
     def synchronises(self) -> bool:
         """Whether degrees or eigenpairs are read by the host."""
-        widest = launches.widest(self.equations.weights.tensor.device)
-        return not (fits_one_launch(self.equations) and self.equations.channels <= widest)
+        return synchronises(self.equations)
 
     def adjoint(self) -> DeviceSweep:
         """Returns the plan for the adjoint equations; itself if the operator is symmetric."""

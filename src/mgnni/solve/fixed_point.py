@@ -31,6 +31,21 @@ BUDGET = 1000  # steps, if no contraction is proven
 Map = Callable[[Tensor], Tensor]
 
 
+def sufficient_steps(contraction: float, tol: float, nodes: int = 1) -> int:
+    """Returns twice the number of steps that a contraction constant proves to suffice.
+
+    Args:
+        contraction (float): The contraction constant, below one.
+        tol (float): The tolerance.
+        nodes (int, optional): Number of nodes, if the residual may grow by as much in the
+            Frobenius norm while it falls in the norm of the operator. (default: :obj:`1`)
+    """
+    if contraction == 0:
+        return 10
+    digits = math.log(tol * (1 - contraction) * 1e-3 / max(nodes, 1))
+    return 10 + math.ceil(2 * digits / math.log(contraction))
+
+
 @dataclass(frozen=True, eq=False)
 class StateNorm:
     r"""A norm of states: a norm over the nodes, then a norm over the channels.
@@ -124,10 +139,7 @@ class FixedPoint:
             return self.max_iter
         if self.contraction is None:
             return BUDGET
-        if self.contraction == 0:
-            return 10
-        digits = math.log(self.tol * (1 - self.contraction) * 1e-3)
-        return 10 + math.ceil(2 * digits / math.log(self.contraction))
+        return sufficient_steps(self.contraction, self.tol)
 
     def size(self, x: Tensor) -> Tensor:
         """Returns the Frobenius norm per graph; in float64, as squares of float32 may vanish."""

@@ -10,7 +10,7 @@ from mgnni.errors import ArgumentError, check_choice
 from mgnni.solve import device_rows, device_sweep
 from mgnni.solve.closed_form import Dense, Spectral, dense_size
 from mgnni.solve.core import on_core
-from mgnni.solve.device import DevicePlan, has_kernels
+from mgnni.solve.device import has_kernels
 from mgnni.solve.equation import Equations
 from mgnni.solve.fixed_point import Anderson
 from mgnni.solve.iterative import GMRES, ConjugateGradients, Picard
@@ -53,27 +53,27 @@ def prepare(equations: Equations, options: Options, previous: Previous | None = 
             same norm bound as well. The eigenvectors of other weights are the initial vectors of
             the eigenvalue kernel.
     """
-    plan: DevicePlan | None = None
-    fallback = partial(_fallback, equations, options)
-    if has_kernels(equations, options):
-        if device_rows.fits(equations, options):
-            plan = device_rows.DeviceRows(equations, options, fallback)
-        elif device_sweep.fits(equations, options):
-            before = None if previous is None else previous.device
-            plan = device_sweep.DeviceSweep(equations, options, fallback, before)
-    if plan is not None and not plan.synchronises:
-        return plan
+    kernels = has_kernels(equations, options)
+    if kernels and device_rows.fits(equations, options):
+        return device_rows.DeviceRows(equations, options, partial(_fallback, equations, options))
+    sweeps = kernels and device_sweep.fits(equations, options)
+    before = None if previous is None else previous.device
+    if sweeps and not device_sweep.synchronises(equations):
+        fallback = partial(_fallback, equations, options)
+        return device_sweep.DeviceSweep(equations, options, fallback, before)
     weight = equations.weights.tensor
     if not bool(weight.sum().isfinite()):  # a cheap test first, which may overflow
         check_finite_weight(weight)
-    if previous is None or not previous.has_weights(equations.weights):
-        return _refined(equations, options) if plan is None else plan
-    # Eigenpairs are those of the weights, and expansions also depend on bound, scales and options.
-    equations = replace(equations, weights=previous.weights)
-    reuse = previous.settings == Previous.settings_of(equations, options)
-    if plan is None:
-        return _refined(equations, options, previous.expansions if reuse else None)
-    return device_sweep.DeviceSweep(equations, options, fallback, previous.device, reuse=reuse)
+    expansions, reuse = None, False
+    if previous is not None and previous.has_weights(equations.weights):
+        # Eigenpairs follow from the weights; expansions also from bound, scales and options.
+        equations = replace(equations, weights=previous.weights)
+        reuse = previous.settings == Previous.settings_of(equations, options)
+        expansions = previous.expansions if reuse else None
+    if not sweeps:
+        return _refined(equations, options, expansions)
+    fallback = partial(_fallback, equations, options)
+    return device_sweep.DeviceSweep(equations, options, fallback, before, reuse=reuse)
 
 
 def _fallback(equations: Equations, options: Options) -> RefinedPlan:

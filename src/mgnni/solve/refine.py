@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure, spread
 from mgnni.solve.equation import Equations, one_if_shared
+from mgnni.solve.fixed_point import sufficient_steps
 from mgnni.solve.plan import Method, Plan, Proposal, full_precision
 from mgnni.solve.result import Options, Records, Solution
 
@@ -113,7 +114,8 @@ class RefinedPlan(Plan):
         brings it down to the rounding of the returned states themselves.
         """
         equations, tol = self.equations, self.options.tol
-        budget = self.options.max_iter or sufficient_iterations(equations, tol)
+        worst, nodes = max(equations.contractions, default=0.0), equations.operator.num_nodes
+        budget = self.options.max_iter or sufficient_steps(worst, tol, nodes)
         # The solution of a graph must not depend on the other graphs of its batch.
         if start is None or equations.operator.batch is not None:
             proposal = self.method.propose(bias, SHARE * tol, budget)
@@ -184,12 +186,3 @@ def subnormal_floor(z: Tensor) -> float:
     """
     info = torch.finfo(z.dtype)
     return 4 * info.smallest_normal * info.eps * math.sqrt(z[0].numel())
-
-
-def sufficient_iterations(equations: Equations, tol: float) -> int:
-    """Returns twice the number of iterations that the contraction proves to suffice."""
-    worst = max(equations.contractions, default=0.0)
-    if worst == 0:
-        return 10
-    digits = math.log(tol * (1 - worst) * 1e-3 / max(equations.operator.num_nodes, 1))
-    return 10 + math.ceil(2 * digits / math.log(worst))
