@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import re
 import shutil
 import textwrap
 import types
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from mgnni.errors import ArgumentError, MgnniError, check_choice, closest
+from mgnni.models.catalog import plain_text
 
 NONE = "none"  # how None is written on the command line
 EXAMPLE = "Example: "
@@ -259,15 +259,6 @@ def layout(doc: str) -> str:
     if shown:
         blocks.append("\n".join(["examples:", *(f"  {example}" for example in shown)]))
     return "\n\n".join(block for block in blocks if block.strip())
-
-
-def plain_text(doc: str) -> str:
-    """Return the description of an argument without markup and without its default."""
-    doc = re.sub(r"\s*\(default: .*\)\.?$", "", " ".join(doc.split()))
-    doc = re.sub(r":\w+:`[~\\]?([^`]*)`|``([^`]*)``", lambda found: found[1] or found[2], doc)
-    for word in ("True", "False", "None"):
-        doc = re.sub(rf"\b{word}\b", word.lower(), doc)
-    return doc if doc.startswith(("true", "false", NONE)) else doc[:1].upper() + doc[1:]
 
 
 def _width() -> int:

@@ -150,16 +150,19 @@ def argument_texts(doc: str) -> dict[str, str]:
     section = re.search(r"^Args:\n((?: .*\n|\n)*)", f"{inspect.cleandoc(doc)}\n", re.MULTILINE)
     entries = re.split(r"^ {4}(?=\S)", section.group(1) if section else "", flags=re.MULTILINE)
     matches = (re.match(r"\**(\w+) \([^)]*\): (.*)", entry, re.DOTALL) for entry in entries)
-    return {match.group(1): _plain_text(match.group(2)) for match in matches if match}
+    return {match.group(1): plain_text(match.group(2)) for match in matches if match}
 
 
-def _plain_text(text: str) -> str:
-    """Remove the default, which is shown elsewhere, and markup such as :obj:`"sym"`."""
-    text = " ".join(re.sub(r"\(default: .*?\)\s*$", "", text.strip(), flags=re.DOTALL).split())
-    text = re.sub(r":(?:obj|class|func|meth|attr):`~?(.*?)`", lambda role: _plain(role), text)
-    return text.replace("``", "")
+def plain_text(text: str) -> str:
+    """Return the description of an argument without markup and without its default.
 
-
-def _plain(role: re.Match[str]) -> str:
-    value = role.group(1).strip('"')
-    return value.lower() if value in ("None", "True", "False") else value
+    Args:
+        text (str): Text in PyG's style, with roles such as :obj:`"sym"`.
+    """
+    text = re.sub(r"\s*\(default: .*\)\.?$", "", " ".join(text.split()))
+    role = r":\w+:`[~\\]?\"?([^`]*?)\"?`|``([^`]*)``"
+    text = re.sub(role, lambda found: found[1] or found[2], text)
+    for word in ("True", "False", "None"):
+        text = re.sub(rf"\b{word}\b", word.lower(), text)
+    lower = text.startswith(("true", "false", "none"))
+    return text if lower else text[:1].upper() + text[1:]
