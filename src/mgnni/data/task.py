@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from mgnni.data.metrics import METRICS, default_metric, measure
+from mgnni.data.metrics import METRICS, confusion_counts, default_metric, measure
 from mgnni.data.split import PARTS, Split
 from mgnni.errors import ArgumentError, DataError, check_choice
 
@@ -154,21 +154,41 @@ class Task:
             split (int): Index of the split.
             part (str): ``"train"``, ``"val"`` or ``"test"``.
         """
-        rows = self.rows(split, part)
-        if scores.size(0) != rows.numel():
-            raise ArgumentError(
-                f"'scores' must have one row for each of the {rows.numel()} labelled rows of "
-                f"{part} (got {scores.size(0)}); index the logits with task.rows(split, part)"
-            )
+        labels = self._labels_for(scores, split, part)
         if part == "test":
             self.test_evaluations[split] += 1
-        found = measure(scores.detach().cpu(), self._labels[rows], self.multilabel)
+        found = measure(scores.detach().cpu(), labels, self.multilabel)
         if self.metric not in found:
             raise DataError(
                 f"{self.name}, split {split}: {self.metric} is undefined on {part}, which has one "
                 "class only; choose another metric or split"
             )
         return found
+
+    def confusion(self, scores: Tensor, split: int, part: str) -> list[list[int]] | None:
+        """Returns the confusion matrix of an evaluation, or ``None`` for several labels per row.
+
+        It describes scores that were evaluated before, so it does not count as an evaluation.
+
+        Args:
+            scores (Tensor): Logits, as in :meth:`evaluate`.
+            split (int): Index of the split.
+            part (str): ``"train"``, ``"val"`` or ``"test"``.
+        """
+        if self.multilabel:
+            return None
+        labels = self._labels_for(scores, split, part)
+        counts: list[list[int]] = confusion_counts(scores.detach().cpu(), labels).tolist()
+        return counts
+
+    def _labels_for(self, scores: Tensor, split: int, part: str) -> Tensor:
+        rows = self.rows(split, part)
+        if scores.size(0) != rows.numel():
+            raise ArgumentError(
+                f"'scores' must have one row for each of the {rows.numel()} labelled rows of "
+                f"{part} (got {scores.size(0)}); index the logits with task.rows(split, part)"
+            )
+        return self._labels[rows]
 
     def with_splits(self, splits: Sequence[Split]) -> Task:
         """Returns the task with other splits."""

@@ -9,10 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError
 from mgnni.models.catalog import MGNNI
+from mgnni.train.attention import attention_sample
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
 from mgnni.train.experiment import Experiment, runs_of
@@ -24,6 +27,7 @@ from mgnni.train.runs import Epoch
 from mgnni.train.source import find_source
 from mgnni.train.training import OnEpoch, Training
 
+EXPLAINED = 2**22  # numbers in the states of a run, up to which the report has its attention
 SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
 
 
@@ -136,9 +140,11 @@ def train(
     on_cpu = fabric.device.type == "cpu"
     with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):
         training, start = Training(experiment, fabric), time.perf_counter()
+        if fabric.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(fabric.device)
         if output is None:
             training.run(on_epoch, lambda: None)
-            return _fitted(training, make_report(training, time.perf_counter() - start))
+            return _fitted(training, time.perf_counter() - start)
         with Folder(output, experiment.checkpoint_every) as folder:
             state = folder.open(make_header(training), resume)
             if folder.complete:
@@ -149,9 +155,8 @@ def train(
             elif resume:
                 on_note(f"{output}: no checkpoint to resume from; training starts at epoch 1")
             training.run(on_epoch, lambda: folder.save(training, time.perf_counter() - start))
-            report = make_report(training, time.perf_counter() - start)
-            fitted = _fitted(training, report)
-            folder.finish(training, fitted.to_dict(), report)
+            fitted = _fitted(training, time.perf_counter() - start)
+            folder.finish(training, fitted.to_dict(), fitted.report or {})
     return fitted
 
 
@@ -159,9 +164,10 @@ def _ignore(epoch: Epoch) -> None:
     """Do nothing after an epoch."""
 
 
-def _fitted(training: Training, report: dict[str, Any]) -> Fitted:
+def _fitted(training: Training, seconds: float) -> Fitted:
     task, results = training.task, training.results()
-    return Fitted(
+    report = make_report(training, seconds)
+    fitted = Fitted(
         config=training.config,
         level=task.level,
         multilabel=task.multilabel,
@@ -175,3 +181,7 @@ def _fitted(training: Training, report: dict[str, Any]) -> Fitted:
         report=report,
         data=task.graphs,
     )
+    if task.unit == "node" and training.experiment.size <= EXPLAINED:
+        sample = attention_sample(fitted, task.graphs[0])
+        report |= {} if sample is None else {"attention": sample}
+    return fitted

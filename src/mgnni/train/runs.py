@@ -187,6 +187,8 @@ class RunResult:
         test: Metrics on the test set at the selected epoch.
         test_curve: Metric on the test set after every epoch, for rules that need it.
         weights: ``state_dict`` of the model, with the shapes of its parameters.
+        confusion: Test rows of each class (rows) by predicted class (columns) at the selected
+            epoch; ``None`` for several labels per row.
     """
 
     run: Run
@@ -196,6 +198,7 @@ class RunResult:
     test: dict[str, float]
     test_curve: list[float] | None
     weights: dict[str, Tensor]
+    confusion: list[list[int]] | None = None
 
     def history(self, metric: str) -> RunHistory:
         """Return what a rule needs to score the run."""

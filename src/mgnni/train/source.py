@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,14 @@ class Source:
         task: Graphs, labels, splits and metric.
         schema: How files and PyG objects are read; ``None`` for a benchmark.
         origin: Where the data come from, for the report.
+        given: Options of the benchmark, roles of columns and number of drawn splits that were
+            given, as plain data, for the report.
     """
 
     task: Task
     schema: Schema | None
     origin: str
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def preset(self) -> str:
@@ -78,8 +81,9 @@ def find_source(
             )
         task = load_task(name, **(options or {})) if benchmark else data
         task = task if metric is None else task.with_metric(metric)
+        given = _given(options, None, None if task.splits else num_splits)
         task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
-        return Source(task, None, name if benchmark else task.name)
+        return Source(task, None, name if benchmark else task.name, given)
     if isinstance(data, (str, Path)):
         file = _read(name, tables)
     elif isinstance(data, (Data, Dataset, Sequence)):
@@ -90,9 +94,29 @@ def find_source(
             f"(got {type(data).__name__})"
         )
     task = file.task(metric=metric)
+    given = _given(None, tables, None if task.splits else num_splits)
     task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
-    return Source(task, file.schema, origin)
+    return Source(task, file.schema, origin, given)
+
+
+def _given(
+    options: dict[str, Any] | None, tables: TableOptions | None, num_splits: int | None
+) -> dict[str, Any]:
+    """Return what a reader of the report needs to load the same data, without defaults."""
+    columns = {} if tables is None else {name: getattr(tables, name) for name in tables.given()}
+    found = {
+        "options": {name: _plain(value) for name, value in (options or {}).items()},
+        "columns": {name: _plain(value) for name, value in columns.items()},
+        "num_splits": None if num_splits == 1 else num_splits,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _read(name: str, tables: TableOptions | None) -> GraphFile:

@@ -128,18 +128,20 @@ class Training:
         now = learner.ensemble.snapshot()
         learner.use_best()
         val = self._measure("val") if self.validates else [{} for _ in learner.runs]
-        test = self._measure("test", only=done)
+        scores = learner.scores("test")
         learner.ensemble.restore(now)
-        for place, measured in zip(done, test, strict=True):
+        for place in done:
+            run = learner.runs[place]
             self.finished.append(
                 RunResult(
-                    run=learner.runs[place],
+                    run=run,
                     selected_epoch=self.stopping[place].best_epoch,
                     epochs=self.epoch,
                     val=val[place],
-                    test=measured,
+                    test=self.task.evaluate(scores[place], run.split, "test"),
                     test_curve=self.curves[place] if self.rule.needs_test_curve else None,
                     weights=learner.best_of(place),
+                    confusion=self.task.confusion(scores[place], run.split, "test"),
                 )
             )
         rest = [place for place in range(len(learner.runs)) if place not in done]
@@ -152,11 +154,10 @@ class Training:
         self.learner = None
         self.group += 1
 
-    def _measure(self, part: str, only: Sequence[int] | None = None) -> list[dict[str, float]]:
+    def _measure(self, part: str) -> list[dict[str, float]]:
         learner = self._learner()
-        scores = learner.scores(part)
-        places = range(len(scores)) if only is None else only
-        return [self.task.evaluate(scores[p], learner.runs[p].split, part) for p in places]
+        pairs = zip(learner.scores(part), learner.runs, strict=True)
+        return [self.task.evaluate(scores, run.split, part) for scores, run in pairs]
 
     def _learner(self) -> Learner:
         if self.learner is None:
