@@ -165,6 +165,8 @@ def show_training(
     when = "before: nothing was left to train" if resumed else f"after {span(report['seconds'])}"
     # Not wrapped: a path, and a command to copy.
     console.print(f"\n  Saved model.pt, report.json and log.jsonl {when}: {folder}", soft_wrap=True)
+    if (folder / "report.html").exists():
+        console.print(f"  Report: {folder / 'report.html'}", soft_wrap=True)
     following = shlex.join(["mgnni", "predict", str(folder), *data])
     console.print(f"  Next: {following}", soft_wrap=True)
 

@@ -16,7 +16,7 @@ from mgnni.data.catalog import ENTRIES, benchmark_named
 from mgnni.data.rules import DEFAULT_RULE, RULES
 from mgnni.data.tables import schema as tables
 from mgnni.data.tables.schema import TableOptions
-from mgnni.errors import closest
+from mgnni.errors import MgnniError, closest
 from mgnni.models.catalog import MGNNI, MODELS, find_model
 from mgnni.train.config import (
     PRECISIONS,
@@ -44,6 +44,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "flow": ("source_to_target", "target_to_source"),
     "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide dense".split()),
     "memory": ("fast", "low"),
+    "log": ("tensorboard", "wandb", "trackio"),
 }
 MAP_SOLVERS = ("anderson", "picard")  # of models whose equation is not linear
 NOT_OPTIONS = ("model", "architecture")  # fields of Config that are set by --model
@@ -126,6 +127,10 @@ class Train(Command):
     """Make the training repeatable bit by bit on the same machine; one thread on a CPU."""
     checkpoint_every: float = 10.0
     """Minimum number of seconds between checkpoints."""
+    log: str | None = field(default=None, metadata={"choices": CHOICES["log"], "unset": "none"})
+    """Experiment tracker that is also given the losses and scores."""
+    no_report: bool = False
+    """Do not write report.html, which needs plotly and has 5 MB."""
     changes: dict[str, Any] = field(default_factory=dict)  # hyperparameters that were given
     tables: TableOptions = field(default_factory=TableOptions)
 
@@ -191,7 +196,9 @@ class Train(Command):
         from mgnni.train.fit import train
         from mgnni.train.report import to_json
         from mgnni.train.source import find_source
+        from mgnni.train.trackers import check_tracker, make_tracker
 
+        check_tracker(self.log)
         source = find_source(
             self.data,
             options=of_benchmark,
@@ -224,12 +231,16 @@ class Train(Command):
             with (
                 training_folder(output, self.checkpoint_every),
                 follow_training(len(runs), config.epochs, config.patience) as clock,
+                make_tracker(self.log, experiment, output) as tracker,
             ):
-                fitted = train(experiment, output, self.resume, clock, _note)
+                fitted = train(experiment, output, self.resume, tracker.after(clock), _note)
+                tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{output} keeps what was done; repeat the command with --resume to continue"
             ) from None
+        if not self.no_report:
+            _write_page(output)
         report = fitted.report or {}
         if self.json:
             sys.stdout.write(to_json(report))
@@ -246,6 +257,16 @@ class Train(Command):
             raise UsageError(
                 f"--split must be numbers from 0, or all (got {' '.join(self.split)})"
             ) from None
+
+
+def _write_page(output: Path) -> None:
+    """Write report.html; the training is complete, so an error here is only a note."""
+    from mgnni.html_report.page import write_training_page
+
+    try:
+        write_training_page(output)
+    except (MgnniError, OSError) as error:
+        _note(f"report.html was not written ({error}); repeat with mgnni report {output}")
 
 
 def _note(text: str) -> None:

@@ -25,7 +25,10 @@ def command_line(result: Result) -> str:
             data, which are then left out.
     """
     report, header = result.report, result.header
-    given = {"data": header.get("data", {}).get("origin", result.dataset), **report.get("input", {})}
+    given = {
+        "data": header.get("data", {}).get("origin", result.dataset),
+        **report.get("input", {}),
+    }
     data = str(given["data"])
     words = ["mgnni", "train", data]
     if report["model"] != MGNNI:

@@ -42,13 +42,15 @@ def curve_figures(
             layout={"xaxis": axis("epoch"), "yaxis": axis("loss", rangemode="tozero")},
             head=head,
             rows=rows,
-            words=0,
+            words=(),
         )
     ]
     metric = [_line(run, one, "val_metric", "validation", SERIES[1]) for run, one in thin.items()]
     metric = _with_one_legend([line for line in metric if line["y"]])
     if metric:
-        chosen = [run for run in result.runs if run.val is not None and (run.split, run.seed) in thin]
+        chosen = [
+            run for run in result.runs if run.val is not None and (run.split, run.seed) in thin
+        ]
         same = result.report["protocol"]["rule"] == "validation"
         if same:
             metric.append(
@@ -68,18 +70,19 @@ def curve_figures(
                 text=f"Validation {metric_name(result.metric)} in percent by epoch"
                 f"{', with the chosen epoch of each run' if same else ''}. {which}.",
                 data=metric,
-                layout={"xaxis": axis("epoch"), "yaxis": axis("%")},
+                layout={
+                    "xaxis": axis("epoch"),
+                    "yaxis": axis(f"validation {metric_name(result.metric)} (%)"),
+                },
                 head=head,
                 rows=rows,
-                words=0,
+                words=(),
             )
         )
     return figures
 
 
-def _line(
-    run: tuple[int, int], curve: Curve, part: str, name: str, colour: str
-) -> dict[str, Any]:
+def _line(run: tuple[int, int], curve: Curve, part: str, name: str, colour: str) -> dict[str, Any]:
     factor = 100 if part == "val_metric" else 1
     values: list[float] = getattr(curve, part)
     return {
@@ -133,17 +136,26 @@ def confusion_figure(result: Result) -> Figure | None:
         "z": [[round(100 * share, 2) for share in row] for row in shares],
         "x": list(range(size)),
         "y": list(range(size)),
-        "text": counts,
+        "customdata": counts,
         "zmin": 0,
         "zmax": 100,
         "xgap": 2,
         "ygap": 2,
         "colorscale": [[0, "@low"], [1, "@high"]],
         "colorbar": {"title": {"text": "% of class", "side": "right"}, "thickness": 12},
-        "hovertemplate": "%{text} rows, %{z} % of the class<extra></extra>",
+        "hovertemplate": "%{customdata} rows, %{z} % of the class<extra></extra>",
     }
-    if size <= MAX_CELLS:
-        heat["texttemplate"] = "%{text}"
+    cells = [
+        {
+            "x": column,
+            "y": row,
+            "text": str(counts[row][column]),
+            "showarrow": False,
+            "font": {"color": f"@on {shares[row][column]:.3f}"},
+        }
+        for row in range(size)
+        for column in range(size)
+    ]
     below = {**labels, "range": [-0.5, size - 0.5], "tickangle": 0 if size < 8 else -90}
     return Figure(
         title="Confusion matrix",
@@ -154,6 +166,7 @@ def confusion_figure(result: Result) -> Figure | None:
         layout={
             "xaxis": {**below, "title": {"text": "predicted class"}},
             "yaxis": {**labels, "title": {"text": "true class"}},
+            "annotations": cells if size <= MAX_CELLS else [],
         },
         head=["True class", *(f"as {name}" for name in classes), "Rows", "Right %"],
         rows=[
@@ -198,6 +211,13 @@ def attention_figure(result: Result) -> Figure | None:
         layout={
             "barmode": "stack",
             "bargap": 0,
+            "legend": {
+                "orientation": "h",
+                "x": 0,
+                "y": 1,
+                "yanchor": "bottom",
+                "traceorder": "normal",
+            },
             "xaxis": {
                 **axis("nodes by predicted class", showgrid=False),
                 "tickmode": "array",

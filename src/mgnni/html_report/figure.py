@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -29,8 +29,8 @@ class Figure:
         head (Sequence[str]): Names of the columns of its table.
         rows (Sequence[Sequence[str]]): Rows of its table.
         height (int, optional): Height in pixels. (default: :obj:`340`)
-        words (int, optional): Number of leading columns of the table with words.
-            (default: :obj:`1`)
+        words (Collection[int], optional): Columns of the table with words.
+            (default: :obj:`(0,)`)
     """
 
     title: str
@@ -40,7 +40,7 @@ class Figure:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     height: int = 340
-    words: int = 1
+    words: Collection[int] = (0,)
 
     def to_html(self, name: str, level: int) -> Html:
         """Return the figure with a heading of this level; ``name`` is its anchor."""

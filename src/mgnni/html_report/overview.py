@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from mgnni.html_report.text import (
     link,
     metric_name,
     percent,
+    points,
     size,
     small,
     table,
@@ -23,28 +25,28 @@ from mgnni.html_report.text import (
 
 ROW = 36  # pixels per result
 FRAME = 110  # pixels around the rows
+WORDS = ("Model", "Dataset", "Metric", "Rule", "Experiment")
 
 
 def overview_table(results: Sequence[Result], rows: Sequence[Row]) -> Html:
     """Return one row per result; the model links to its section, the score to its runs."""
     with_paper = any(paper_score(one, rows) for one in results)
     stored = any(one.experiment for one in results)
-    head = ["Model", *(["Experiment"] if stored else []), "Dataset", "Metric", "Rule"]
-    words = len(head)
-    head += ["Test %", *(["Paper %", "Difference"] if with_paper else [])]
-    head += ["Validation %", "Runs", "Time"]
+    head = ["Model", "Dataset", "Test %", *(["Paper %", "Difference"] if with_paper else [])]
+    head += ["Validation %", "Runs", "Time", "Metric", "Rule"]
+    head += ["Experiment"] if stored else []
+    words = [head.index(name) for name in head if name in WORDS]
     lines = []
     for one in results:
-        line: list[str] = [link(one.anchor, one.label)]
-        line += [one.experiment or DASH] if stored else []
-        line += [one.dataset, metric_name(one.metric), one.report["protocol"]["rule"]]
+        line: list[str] = [link(one.anchor, one.label), one.dataset]
         line.append(link(f"{one.anchor}-runs", percent(one.mean, one.std, one.mark)))
         if with_paper:
             paper = paper_score(one, rows)
             line.append(DASH if paper is None else percent(paper.mean, paper.std))
-            line.append(DASH if paper is None else f"{100 * (one.mean - paper.mean):+.2f}")
+            line.append(DASH if paper is None else points(one.mean - paper.mean))
         line += [percent(one.val), str(len(one.runs)), duration(one.seconds)]
-        lines.append(line)
+        line += [metric_name(one.metric), one.report["protocol"]["rule"]]
+        lines.append([*line, *([one.experiment or DASH] if stored else [])])
     return table("All results: mean ± standard deviation over runs", head, lines, words=words)
 
 
@@ -132,13 +134,16 @@ def solver_figures(results: Sequence[Result]) -> list[Figure]:
     for way, what in ways.items():
         found = [one.report["solver"][way] for one in solved]
         errors = [one["relative_error_bound"] for one in found]
-        kept = [(x, y) for y, x in enumerate(errors) if x]
+        shift = -0.14 if way == "forward" else 0.14  # so that equal numbers stay visible
+        kept = [(x, y + shift) for y, x in enumerate(errors) if x]
         colour = {"color": SERIES[0 if way == "forward" else 1], "size": 10}
         shape = {"symbol": "circle" if way == "forward" else "diamond"}
         marker = {"marker": {**colour, **shape}}
         bounds.append({**_points(what, [x for x, _ in kept], [y for _, y in kept]), **marker})
         counts = [one["iterations"] for one in found]
-        iterations.append({**_points(what, counts, list(range(len(found)))), **marker})
+        iterations.append(
+            {**_points(what, counts, [y + shift for y in range(len(found))]), **marker}
+        )
         for label, one in zip(names(solved), found, strict=True):
             bound = "not proven" if one["relative_error_bound"] is None else ""
             lines.append(
@@ -157,22 +162,28 @@ def solver_figures(results: Sequence[Result]) -> list[Figure]:
     shared: dict[str, Any] = {
         "head": head,
         "rows": lines,
-        "words": 3,
+        "words": (0, 1, 2),
         "height": FRAME + ROW * len(solved),
     }
     failures = sum(int(line[4]) for line in lines)
     total = sum(int(line[3]) for line in lines)
-    made = f"{total} equations were solved; {failures} missed their tolerance."
+    made = f"{total:,} equations were solved; {failures:,} missed their tolerance."
     labels = categories(names(solved))
     figures = []
-    if any(trace["x"] for trace in bounds):
+    shown = [math.log10(x) for trace in bounds for x in trace["x"]]
+    if shown:
+        decades = [math.floor(min(shown)), math.floor(max(shown)) + 1]
         figures.append(
             Figure(
                 title="Certified errors",
                 text=f"Largest proven relative error of any solve of a training. {made}",
                 data=bounds,
                 layout={
-                    "xaxis": axis("relative error, at most", type="log", exponentformat="power"),
+                    "xaxis": {
+                        **axis("relative error, at most", type="log", exponentformat="power"),
+                        "range": decades,
+                        "dtick": 1,
+                    },
                     "yaxis": labels,
                 },
                 **shared,
@@ -195,6 +206,7 @@ def cost_figures(results: Sequence[Result]) -> list[Figure]:
     labels = names(results)
     shared: dict[str, Any] = {
         "head": ["Model", "Time", "Peak memory", "Runs", "Parameters", "Device"],
+        "words": (0, 5),
         "rows": [
             [
                 label,

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
-from mgnni.errors import MgnniError
+from mgnni.errors import ArgumentError, MgnniError
 from mgnni.files import atomic_write
 from mgnni.html_report.command import command_line
 from mgnni.html_report.curves import Curve, read_curves
 from mgnni.html_report.details import MAX_RUNS, attention_figure, confusion_figure, curve_figures
 from mgnni.html_report.figure import Figure
 from mgnni.html_report.overview import cost_figures, overview_table, score_figures, solver_figures
-from mgnni.html_report.paper import DEFINITIONS, Row, labelled, paper_score, read_rows
+from mgnni.html_report.paper import DEFINITIONS, Row, in_order, paper_score, read_rows
 from mgnni.html_report.results import Result, read_results
 from mgnni.html_report.text import DASH, Html, duration, metric_name, percent, size, table
 from mgnni.version import __version__
 
+GENERATOR = '<meta name="generator" content="mgnni">'  # in the head of every page
 POINTS = 60_000  # of all learning curves together
 PER_CURVE = (20, 200)  # least and most points of one curve
 TEST_LABELS = (
@@ -52,10 +54,46 @@ def write_page(paths: Sequence[Path], output: Path, definitions: Path = DEFINITI
     script = plotly_script()
     rows = read_rows(definitions)
     results = read_results(paths, {(row.experiment, row.name) for row in rows})
-    text = make_page(labelled(results, rows), rows, script)
+    text = make_page(in_order(results, rows), rows, script)
     with atomic_write(output) as file:
         file.write(text.encode())
     return len(results)
+
+
+def check_target(output: Path) -> None:
+    """Refuse a file that cannot be written, or that holds something else than a report.
+
+    Args:
+        output (Path): The file to write.
+    """
+    if not output.parent.is_dir():
+        raise ArgumentError(
+            f"'output' must be in a folder that exists (got {str(output)!r}); create it first"
+        )
+    if not output.exists():
+        return
+    problem = "a folder" if output.is_dir() else "a file that is no report of mgnni"
+    if output.is_file():
+        with output.open("rb") as file:
+            if GENERATOR.encode() in file.read(2000):
+                return
+    raise ArgumentError(
+        f"'output' must be a new file, or a report to replace (got {str(output)!r}, {problem}); "
+        "choose another name"
+    )
+
+
+def write_training_page(folder: Path) -> Path | None:
+    """Write ``report.html`` into the folder of a training; ``None`` if plotly is not installed.
+
+    Args:
+        folder (Path): The folder of a complete training.
+    """
+    if find_spec("plotly") is None:
+        return None
+    output = folder / "report.html"
+    write_page([folder], output)
+    return output
 
 
 def make_page(results: Sequence[Result], rows: Sequence[Row], script: str) -> str:
@@ -79,6 +117,7 @@ def make_page(results: Sequence[Result], rows: Sequence[Row], script: str) -> st
     datasets = list(dict.fromkeys(one.dataset for one in results))
     return Template((files / "page.html").read_text("utf-8")).substitute(
         title=escape(f"mgnni report: {', '.join(datasets[:4])}{' …' * (len(datasets) > 4)}"),
+        generator=GENERATOR,
         style=(files / "page.css").read_text("utf-8"),
         summary=escape(_summary(results, datasets)),
         overview=overview_table(results, rows) + _marks(results),
@@ -127,7 +166,7 @@ def _section(
         yield f"<div><dt>{term}</dt><dd>{escape(text)}</dd></div>"
     yield "</dl>"
     yield f'<h4 id="{result.anchor}-command">Command</h4>'
-    yield f'<pre tabindex="0"><code>{escape(command_line(result))}</code></pre>'
+    yield f'<pre role="region" aria-label="Command" tabindex="0"><code>{escape(command_line(result))}</code></pre>'
     if result.mark:
         yield f'<p class="note">{escape(result.mark)} {TEST_LABELS}</p>'
     for note in report.get("data", {}).get("notes", ()):
@@ -153,8 +192,11 @@ def _facts(result: Result, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     if {"nodes", "edges", "graphs", "classes"} <= data.keys():
         yield (
             "Data",
-            f"{data['nodes']:,} nodes, {data['edges']:,} edges, {data['graphs']:,} graphs, "
-            f"{data['classes']} classes",
+            ", ".join(
+                f"{data[what]:,} {what[:-1] if data[what] == 1 else what}"
+                for what in ("nodes", "edges", "graphs")
+            )
+            + f", {data['classes']} classes",
         )
     yield "Parameters", f"{report['parameters']:,}" if "parameters" in report else DASH
     yield "Time", f"{duration(result.seconds)} on {report.get('device', 'an unknown device')}"
@@ -179,4 +221,4 @@ def _run_table(result: Result) -> Html:
         for run in result.runs
     ]
     ids = [f"{result.anchor}-run-{place}" for place in range(len(rows))]
-    return table(caption, head, rows, words=0, ids=ids)
+    return table(caption, head, rows, words=(), ids=ids)

@@ -79,12 +79,24 @@ def _score(value: Any) -> PaperScore | None:
     return PaperScore(mean / 100, std / 100 if isinstance(std, (int, float)) else None)
 
 
-def labelled(results: Iterable[Result], rows: Sequence[Row]) -> list[Result]:
-    """Return the results with the labels of their rows."""
-    labels = {(row.experiment, row.name): row.label for row in rows}
-    return [
-        replace(one, label=labels.get((one.experiment, one.row), one.label)) for one in results
-    ]
+def in_order(results: Iterable[Result], rows: Sequence[Row]) -> list[Result]:
+    """Return stored results by experiment, dataset and row, with the labels of their rows.
+
+    Other results come first, in their order.
+
+    Args:
+        results (Iterable[Result]): The results.
+        rows (Sequence[Row]): Rows of experiments, in the order of the paper.
+    """
+    place = {(row.experiment, row.name): number for number, row in enumerate(rows)}
+    found = []
+    for one in results:
+        row = place.get((one.experiment, one.row), len(rows))
+        label = rows[row].label if row < len(rows) else one.label
+        dataset = one.dataset if one.experiment else ""
+        found.append(((one.experiment, dataset, row), replace(one, label=label)))
+    found.sort(key=lambda pair: pair[0])
+    return [replace(one, number=number) for number, (_, one) in enumerate(found, 1)]
 
 
 def paper_score(result: Result, rows: Sequence[Row]) -> PaperScore | None:

@@ -102,9 +102,7 @@ class Result:
         return float(self.report["seconds"])
 
 
-def read_results(
-    paths: Sequence[Path], known: Collection[tuple[str, str]] = ()
-) -> list[Result]:
+def read_results(paths: Sequence[Path], known: Collection[tuple[str, str]] = ()) -> list[Result]:
     """Return the results in folders, and in the folders below them.
 
     A folder that ends in EXPERIMENT/ROW/DATASET is that of a stored result, if its experiment and

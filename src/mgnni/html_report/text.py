@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 
 DASH = "–"
@@ -29,7 +29,7 @@ def table(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
-    words: int = 1,
+    words: Collection[int] = (0,),
     ids: Sequence[str] = (),
 ) -> Html:
     """Return a table that scrolls sideways on its own where it is too wide.
@@ -38,14 +38,14 @@ def table(
         caption (str): What the table shows.
         head (Sequence[str]): Names of the columns.
         rows (Sequence[Sequence[str]]): The cells; the first of a row is its heading.
-        words (int, optional): Number of leading columns that hold words; the others hold numbers.
-            (default: :obj:`1`)
+        words (Collection[int], optional): Columns that hold words; the others hold numbers.
+            (default: :obj:`(0,)`)
         ids (Sequence[str], optional): Anchors of the rows.
     """
     columns = [f'<th scope="col"{_kind(i, words)}>{html(one)}</th>' for i, one in enumerate(head)]
     lines = []
     for place, row in enumerate(rows):
-        cells = [f'<th scope="row">{html(row[0])}</th>']
+        cells = [f'<th scope="row"{_kind(0, words)}>{html(row[0])}</th>']
         cells += [f"<td{_kind(i, words)}>{html(one)}</td>" for i, one in enumerate(row[1:], 1)]
         name = f' id="{escape(ids[place])}"' if ids else ""
         lines.append(f"<tr{name}>{''.join(cells)}</tr>")
@@ -56,8 +56,8 @@ def table(
     )
 
 
-def _kind(column: int, words: int) -> str:
-    return "" if column < words else ' class="number"'
+def _kind(column: int, words: Collection[int]) -> str:
+    return "" if column in words else ' class="number"'
 
 
 def percent(value: float | None, std: float | None = None, mark: str = "") -> str:
@@ -65,6 +65,11 @@ def percent(value: float | None, std: float | None = None, mark: str = "") -> st
     if value is None:
         return DASH
     return f"{100 * value:.2f}{'' if std is None else f' ± {100 * std:.2f}'}{mark}"
+
+
+def points(difference: float) -> str:
+    """Return a difference of scores in percentage points, with its sign."""
+    return f"{100 * difference:+.2f}".replace("-", "−")
 
 
 def small(value: float | None) -> str:

@@ -19,7 +19,7 @@ from mgnni.train.experiment import CHECKPOINT_EVERY
 from mgnni.train.report import to_json
 from mgnni.train.training import Training
 
-FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json")
+FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json", "report.html")
 DELETE = "delete it to train from the beginning"
 
 

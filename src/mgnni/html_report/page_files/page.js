@@ -3,9 +3,22 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  // A string "@name" stands for the colour --name of the current scheme.
+  const channels = (hex) => [1, 3, 5].map((place) => parseInt(hex.slice(place, place + 2), 16) / 255);
+  const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+
+  // Black or white, whichever contrasts more with a cell of this share of the colour scale.
+  const onCell = (share) => {
+    const [low, high] = ["--low", "--high"].map((name) => channels(colour(name)));
+    const [r, g, b] = low.map((from, i) => linear(from + share * (high[i] - from)));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+  };
+
+  // "@name" stands for the colour --name of the current scheme, "@on SHARE" for text on a cell.
   const resolved = (value) => {
-    if (typeof value === "string") return value.startsWith("@") ? colour("--" + value.slice(1)) : value;
+    if (typeof value === "string") {
+      if (value.startsWith("@on ")) return onCell(Number(value.slice(4)));
+      return (value.startsWith("@") && colour("--" + value.slice(1))) || value;
+    }
     if (Array.isArray(value)) return value.map(resolved);
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, resolved(one)]));
