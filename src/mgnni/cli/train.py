@@ -16,7 +16,7 @@ from mgnni.data.catalog import ENTRIES, benchmark_named
 from mgnni.data.rules import DEFAULT_RULE, RULES
 from mgnni.data.tables import schema as tables
 from mgnni.data.tables.schema import TableOptions
-from mgnni.errors import MgnniError, closest
+from mgnni.errors import closest
 from mgnni.models.catalog import MGNNI, MODELS, find_model
 from mgnni.train.config import (
     PRECISIONS,
@@ -192,6 +192,7 @@ class Train(Command):
         # Imported late because they are slow to import.
         from mgnni.cli.progress import follow_training
         from mgnni.cli.terminal import show_training
+        from mgnni.html_report.page import write_training_page
         from mgnni.train.experiment import Experiment, runs_of
         from mgnni.train.fit import train
         from mgnni.train.report import to_json
@@ -240,7 +241,7 @@ class Train(Command):
                 f"{output} keeps what was done; repeat the command with --resume to continue"
             ) from None
         if not self.no_report:
-            _write_page(output)
+            write_training_page(output, _note)
         report = fitted.report or {}
         if self.json:
             sys.stdout.write(to_json(report))
@@ -257,16 +258,6 @@ class Train(Command):
             raise UsageError(
                 f"--split must be numbers from 0, or all (got {' '.join(self.split)})"
             ) from None
-
-
-def _write_page(output: Path) -> None:
-    """Write report.html; the training is complete, so an error here is only a note."""
-    from mgnni.html_report.page import write_training_page
-
-    try:
-        write_training_page(output)
-    except (MgnniError, OSError) as error:
-        _note(f"report.html was not written ({error}); repeat with mgnni report {output}")
 
 
 def _note(text: str) -> None:

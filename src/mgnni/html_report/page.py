@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from importlib import resources
 from importlib.util import find_spec
@@ -83,17 +83,20 @@ def check_target(output: Path) -> None:
     )
 
 
-def write_training_page(folder: Path) -> Path | None:
-    """Write ``report.html`` into the folder of a training; ``None`` if plotly is not installed.
+def write_training_page(folder: Path, on_note: Callable[[str], None]) -> None:
+    """Write ``report.html`` into the folder of a training, if plotly is installed.
 
     Args:
         folder (Path): The folder of a complete training.
+        on_note (Callable[[str], None]): Called with a message if the page cannot be written, which
+            is no reason for a training to fail.
     """
     if find_spec("plotly") is None:
-        return None
-    output = folder / "report.html"
-    write_page([folder], output)
-    return output
+        return
+    try:
+        write_page([folder], folder / "report.html")
+    except (MgnniError, OSError) as error:
+        on_note(f"report.html was not written ({error}); repeat with mgnni report {folder}")
 
 
 def make_page(results: Sequence[Result], rows: Sequence[Row], script: str) -> str:
@@ -159,6 +162,7 @@ def _section(
 ) -> Iterator[str]:
     """Yield the parts of the section of a result."""
     report, name = result.report, escape(f"{result.label} on {result.dataset}")
+    command = escape(command_line(result))
     yield f'<section id="{result.anchor}" aria-labelledby="{result.anchor}-title">'
     yield f'<h3 id="{result.anchor}-title">{name}</h3>'
     yield "<dl>"
@@ -166,7 +170,7 @@ def _section(
         yield f"<div><dt>{term}</dt><dd>{escape(text)}</dd></div>"
     yield "</dl>"
     yield f'<h4 id="{result.anchor}-command">Command</h4>'
-    yield f'<pre role="region" aria-label="Command" tabindex="0"><code>{escape(command_line(result))}</code></pre>'
+    yield f'<pre role="region" aria-label="Command" tabindex="0"><code>{command}</code></pre>'
     if result.mark:
         yield f'<p class="note">{escape(result.mark)} {TEST_LABELS}</p>'
     for note in report.get("data", {}).get("notes", ()):
