@@ -84,6 +84,7 @@ def curve_figures(
 
 def _line(run: tuple[int, int], curve: Curve, part: str, name: str, colour: str) -> dict[str, Any]:
     factor = 100 if part == "val_metric" else 1
+    which = f"{name}, split {run[0]}, seed {run[1]}"
     values: list[float] = getattr(curve, part)
     return {
         "type": "scatter",
@@ -94,7 +95,7 @@ def _line(run: tuple[int, int], curve: Curve, part: str, name: str, colour: str)
         "y": [float(f"{factor * value:.4g}") for value in values],
         "line": {"color": colour, "width": 1.5},
         "opacity": 0.75,
-        "hovertemplate": f"epoch %{{x}}: %{{y}}<extra>{name}, split {run[0]}, seed {run[1]}</extra>",
+        "hovertemplate": f"epoch %{{x}}: %{{y}}<extra>{which}</extra>",
     }
 
 
