@@ -23,7 +23,7 @@ class Task:
     consist of: the nodes of a single graph, or whole graphs if there are several.
 
     Labels of the test set can only be used through :meth:`evaluate`, which counts its calls in
-    ``test_evaluations``.
+    ``test_evaluations``, and :meth:`confusion`, which describes what was evaluated.
 
     Args:
         name (str): Name of the task.
