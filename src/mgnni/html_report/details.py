@@ -175,6 +175,7 @@ def confusion_figure(result: Result) -> Figure | None:
             for i, (name, row, total) in enumerate(zip(classes, counts, totals, strict=True))
         ],
         height=min(160 + 44 * size, 720),
+        width=max(560, min(240 + 60 * size, 1000)),
     )
 
 

@@ -29,6 +29,8 @@ class Figure:
         head (Sequence[str]): Names of the columns of its table.
         rows (Sequence[Sequence[str]]): Rows of its table.
         height (int, optional): Height in pixels. (default: :obj:`340`)
+        width (int, optional): Largest width in pixels; ``0`` for that of the page.
+            (default: :obj:`0`)
         words (Collection[int], optional): Columns of the table with words.
             (default: :obj:`(0,)`)
     """
@@ -40,6 +42,7 @@ class Figure:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     height: int = 340
+    width: int = 0
     words: Collection[int] = (0,)
 
     def to_html(self, name: str, level: int) -> Html:
@@ -47,11 +50,12 @@ class Figure:
         spec = json.dumps({"data": self.data, "layout": self.layout}, allow_nan=False)
         spec = spec.replace("<", "\\u003c")  # cannot end the script element
         numbers = table(f"{self.title}: numbers", self.head, self.rows, words=self.words)
+        style = f"height:{self.height}px" + (f";max-width:{self.width}px" if self.width else "")
         label = escape(f"{self.title}. {self.text}")
         return Html(
             f'<figure id="{name}"><h{level}>{escape(self.title)}</h{level}>'
             f"<figcaption>{escape(self.text)}</figcaption>"
-            f'<div class="plot" role="img" aria-label="{label}" style="height:{self.height}px">'
+            f'<div class="plot" role="img" aria-label="{label}" style="{style}">'
             f'</div><script type="application/json">{spec}</script>'
             f"<details><summary>Numbers of this figure</summary>{numbers}</details></figure>"
         )
