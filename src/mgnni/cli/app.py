@@ -54,6 +54,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if not args or args[0] not in COMMANDS:
             return _overview(args)
         command, rest = COMMANDS[args[0]], args[1:]
+        options = command.renamed  # of errors while the parser is made
         parser = command.parser(rest)
         options = {**parser.option_names(), **command.renamed}
         if set(HELP) & set(rest):

@@ -6,7 +6,8 @@ training here differs from that source (``differs``). A block may be the name of
 the same file or in ``shared.json``; later blocks override earlier ones.
 
 MGNNI has two presets per benchmark: ``paper`` follows the text of the paper, with what it leaves
-open chosen on the validation set, and ``authors`` follows the released code.
+open chosen on the validation set, and ``authors`` follows the released code. A model also has the
+preset ``tuned`` for the benchmarks that it was tuned on; see :mod:`mgnni.train.tuned`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from mgnni.models.catalog import MGNNI, find_model
 from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
 from mgnni.train.config import Config, changed, options_class
 
-PRESETS = ("paper", "authors")
+BASES, TUNED = ("paper", "authors"), "tuned"
+PRESETS = (*BASES, TUNED)
 KINDS: dict[str, tuple[str, ...]] = {
     "heterophilic": (
         *("cornell", "cornell-fixed", "texas", "wisconsin"),
@@ -47,7 +49,7 @@ def preset_for(
             (default: :obj:`"paper"`)
         model (str, optional): Name of the model. (default: :obj:`"mgnni"`)
     """
-    check_choice("preset", preset, PRESETS)
+    check_choice("preset", preset, BASES)
     config = Config(options_class(model)(), model)
     return changed(config, _values(model, preset_blocks(dataset, level, preset, model)))
 

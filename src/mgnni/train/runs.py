@@ -184,7 +184,7 @@ class RunResult:
         selected_epoch: Epoch of the weights.
         epochs: Number of epochs trained.
         val: Metrics on the validation set at the selected epoch; empty without one.
-        test: Metrics on the test set at the selected epoch.
+        test: Metrics on the test set at the selected epoch; empty if it was not evaluated.
         test_curve: Metric on the test set after every epoch, for rules that need it.
         weights: ``state_dict`` of the model, with the shapes of its parameters.
     """
