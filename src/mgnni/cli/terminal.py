@@ -118,8 +118,8 @@ def show_model(found: Mapping[str, Any]) -> None:
     """Print everything known about one model."""
     console = console_for()
     console.print(found["title"], style="bold")
-    options = (f"{name}={_value(default)}" for name, default in found["options"].items())
-    search = [f"{name}: {', '.join(map(_value, v))}" for name, v in found["search"].items()]
+    options = (f"{name}={shown_value(default)}" for name, default in found["options"].items())
+    search = [f"{name}: {', '.join(map(shown_value, v))}" for name, v in found["search"].items()]
     _facts(
         console,
         ("equation", found["equation"]),
@@ -242,9 +242,10 @@ def _number(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def _value(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """Return a hyperparameter as text."""
     if isinstance(value, (tuple, list)):
-        return "{" + ", ".join(map(_value, value)) + "}"
+        return "{" + ", ".join(map(shown_value, value)) + "}"
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

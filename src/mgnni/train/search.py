@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from mgnni.errors import ArgumentError, DataError, check_int
 from mgnni.train.config import changed
 from mgnni.train.experiment import Experiment
+from mgnni.train.runs import Epoch
 
 Space = Mapping[str, Sequence[Any]]
 MAX_POINTS = 10**6
@@ -37,6 +38,28 @@ def read_space(path: Path) -> dict[str, list[Any]]:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """Where a search stands, for progress bars.
+
+    Attributes:
+        done: Number of trials that are done, by all processes.
+        trials: Number of all trials.
+        best: The best trial so far, as in ``trials`` of ``preset.json``.
+        params: Hyperparameters of the current trial; empty while waiting for other processes.
+        epoch: The last epoch of the current trial; ``None`` between trials.
+    """
+
+    done: int
+    trials: int
+    best: dict[str, Any] | None
+    params: dict[str, Any]
+    epoch: Epoch | None
+
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
 class Search:
     """What to search, and with which budget; errors are raised on construction.
 
@@ -44,8 +67,8 @@ class Search:
     validation metric of the runs at their best epochs. The points are distinct and in random
     order, so a search with more trials contains those of a search with fewer.
 
-    With successive halving, trials are compared at rungs: after ``first``, ``first * reduction``,
-    ``first * reduction**2`` ... epochs, if all runs are trained side by side, or else after so
+    With successive halving, trials are compared at rungs: after ``first_rung``, then ``reduction``
+    times as many ... epochs, if all runs are trained side by side, or else after so
     many runs. Those below the best ``1 / reduction`` at a rung are pruned.
 
     Args:
@@ -54,7 +77,7 @@ class Search:
         trials (int): Number of points; all, if the space has fewer.
         seed (int, optional): Seed of the order of the points. (default: :obj:`0`)
         prune (bool, optional): Prune by successive halving. (default: :obj:`True`)
-        first (int, optional): Epochs or runs before the first rung. (default: half of the patience
+        first_rung (int, optional): Epochs or runs before the first rung. (default: half of the patience
             but at most a quarter of the epochs, or one run)
         reduction (int, optional): Factor between rungs. (default: :obj:`2`)
     """
@@ -64,7 +87,7 @@ class Search:
     trials: int
     seed: int = 0
     prune: bool = True
-    first: int | None = None
+    first_rung: int | None = None
     reduction: int = 2
 
     def __post_init__(self) -> None:
@@ -72,8 +95,8 @@ class Search:
             raise ArgumentError("'experiment' must have test=False: a search uses no test data")
         check_int("trials", self.trials)
         check_int("reduction", self.reduction, 2)
-        if self.first is not None:
-            check_int("first", self.first)
+        if self.first_rung is not None:
+            check_int("first_rung", self.first_rung)
         if not self.space:
             raise ArgumentError("'space' must have a hyperparameter (got none); leave one open")
         for name, values in self.space.items():
@@ -104,7 +127,7 @@ class Search:
     def point(self, number: int) -> dict[str, Any]:
         """Return a point of the grid; the last hyperparameter changes fastest."""
         found = {}
-        for name, values in reversed(self.space.items()):
+        for name, values in reversed(list(self.space.items())):
             number, place = divmod(number, len(values))
             found[name] = values[place]
         return {name: found[name] for name in self.space}
@@ -137,7 +160,7 @@ class Search:
         if self.unit == "epochs":
             patience = self.experiment.config.patience or self.most
             least = max(min(patience // 2, self.most // 4), 1)
-        found = [self.first or least]
+        found = [self.first_rung or least]
         while found[-1] < self.most:
             found.append(found[-1] * self.reduction)
         return tuple(found[:-1])

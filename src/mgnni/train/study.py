@@ -80,19 +80,16 @@ class Study:
         if self.search.rungs:
             pruner = SuccessiveHalvingPruner(self.search.rungs[0], self.search.reduction)
         try:
-            return optuna.create_study(
-                storage=JournalStorage(backend),
-                study_name=NAME,
-                direction="maximize",
-                sampler=RandomSampler(seed=self.search.seed),
-                pruner=pruner,
-                load_if_exists=True,
+            storage, sampler = JournalStorage(backend), RandomSampler(seed=self.search.seed)
+            if not storage.get_all_studies():
+                optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
+            return optuna.load_study(
+                study_name=NAME, storage=storage, sampler=sampler, pruner=pruner
             )
         # A damaged journal: Optuna promises no kind of error.
         except Exception as error:
             raise DataError(
-                f"{path}: is not a journal of mgnni tune, or it is damaged; choose another "
-                "--output"
+                f"{path}: is not a journal of mgnni tune, or it is damaged; choose another --output"
             ) from error
 
     def _check(self, header: dict[str, Any]) -> None:

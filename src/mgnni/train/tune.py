@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,12 @@ from mgnni.train.config import Config, changed
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.presets import space_for
 from mgnni.train.report import FORMAT, commit, describe, to_json, versions
-from mgnni.train.search import Search, Space
+from mgnni.train.search import OnProgress, Search, Space
 from mgnni.train.source import Source, find_source
 from mgnni.train.tuned import find_preset
 
 if TYPE_CHECKING:
     from mgnni.train.study import Study
-    from mgnni.train.workers import OnProgress
 
 PRESET = "preset.json"
 TRIALS = 50
@@ -36,7 +36,7 @@ def tune(
     seed: int | Sequence[int] = 0,
     search_seed: int = 0,
     prune: bool = True,
-    first: int | None = None,
+    first_rung: int | None = None,
     reduction: int = 2,
     jobs: int = 1,
     preset: str = "paper",
@@ -70,7 +70,7 @@ def tune(
             (default: :obj:`0`)
         search_seed (int, optional): Seed of the order of the trials. (default: :obj:`0`)
         prune (bool, optional): Prune trials by successive halving. (default: :obj:`True`)
-        first (int, optional): Epochs before the first rung, or runs if they are trained one after
+        first_rung (int, optional): Epochs before the first rung, or runs if they are trained one after
             another. (default: half of the patience but at most a quarter of the epochs; one run)
         reduction (int, optional): Factor between rungs. (default: :obj:`2`)
         jobs (int, optional): Number of processes. (default: :obj:`1`)
@@ -95,6 +95,7 @@ def tune(
         dict[str, Any]: The content of ``preset.json``: ``chosen``, the full ``config``, ``budget``
         and all ``trials``, the best first.
     """
+    check_optuna()
     source = find_source(data, options=options, tables=tables, metric=metric, num_splits=num_splits)
     config = changed(find_preset(source.preset, source.task.level, preset, model), changes)
     search = make_search(
@@ -109,7 +110,7 @@ def tune(
         trials=trials,
         search_seed=search_seed,
         prune=prune,
-        first=first,
+        first_rung=first_rung,
         reduction=reduction,
     )
     about = {"preset": preset, "options": options or {}, "changes": changes}
@@ -127,7 +128,7 @@ def make_search(
     trials: int,
     search_seed: int = 0,
     prune: bool = True,
-    first: int | None = None,
+    first_rung: int | None = None,
     reduction: int = 2,
     **options: Any,
 ) -> Search:
@@ -145,7 +146,7 @@ def make_search(
         trials (int): Number of trials.
         search_seed (int, optional): Seed of the order of the trials. (default: :obj:`0`)
         prune (bool, optional): Prune trials by successive halving. (default: :obj:`True`)
-        first (int, optional): Epochs or runs before the first rung. (default: :obj:`None`)
+        first_rung (int, optional): Epochs or runs before the first rung. (default: :obj:`None`)
         reduction (int, optional): Factor between rungs. (default: :obj:`2`)
         **options (Any): Options of :class:`~mgnni.train.experiment.Experiment`.
     """
@@ -155,7 +156,7 @@ def make_search(
     splits = sorted({run.split for run in runs})
     untested = Source(source.task.without_test(splits), source.schema, source.origin)
     experiment = Experiment(untested, config, runs, test=False, **options)
-    return Search(experiment, found, trials, search_seed, prune, first, reduction)
+    return Search(experiment, found, trials, search_seed, prune, first_rung, reduction)
 
 
 def run_search(
@@ -180,11 +181,10 @@ def run_search(
             (default: :obj:`None`)
     """
     check_int("jobs", jobs)
-    try:
-        from mgnni.train.study import Study
-        from mgnni.train.workers import work_together
-    except ImportError as error:
-        raise MgnniError("the search needs optuna; run: pip install 'mgnni[tune]'") from error
+    check_optuna()
+    from mgnni.train.study import Study
+    from mgnni.train.workers import work_together
+
     header = search_header(search, source)
     output.mkdir(parents=True, exist_ok=True)
     study = Study(output, search, header, resume)
@@ -193,6 +193,12 @@ def run_search(
     with atomic_write(output / PRESET) as file:
         file.write(to_json(result).encode())
     return result
+
+
+def check_optuna() -> None:
+    """Raise an error that says how to install Optuna if it is missing."""
+    if importlib.util.find_spec("optuna") is None:
+        raise MgnniError("a search needs optuna; run: pip install 'mgnni[tune]'")
 
 
 def search_header(search: Search, source: Source) -> dict[str, Any]:

@@ -7,44 +7,21 @@ import multiprocessing
 import os
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from optuna.trial import Trial
 
 from mgnni.train.config import Config
 from mgnni.train.experiment import Experiment
 from mgnni.train.runs import Epoch
-from mgnni.train.search import Search
+from mgnni.train.search import OnProgress, Progress, Search
 from mgnni.train.study import Study
 from mgnni.train.trial import run_trial
 
 POLL = 0.5  # seconds between looks for trials that other processes leave
 REFRESH = 2.0  # seconds between looks at their results
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a search stands, for progress bars.
-
-    Attributes:
-        done: Number of trials that are done, by all processes.
-        trials: Number of all trials.
-        best: The best trial so far, as in ``trials`` of ``preset.json``.
-        params: Hyperparameters of the current trial; empty while waiting for other processes.
-        epoch: The last epoch of the current trial; ``None`` between trials.
-    """
-
-    done: int
-    trials: int
-    best: dict[str, Any] | None
-    params: dict[str, Any]
-    epoch: Epoch | None
-
-
-OnProgress = Callable[[Progress], None]
 
 
 class Worker:
@@ -58,6 +35,7 @@ class Worker:
 
     def __init__(self, study: Study, on_progress: OnProgress | None = None) -> None:
         self.study, self.on_progress = study, on_progress
+        self._next = 0.0
         self._look()
 
     def run(self) -> None:
@@ -68,23 +46,24 @@ class Worker:
                 self._show({}, None)
                 time.sleep(POLL)
                 continue
-            search, number = self.study.search, trial.user_attrs["point"]
-            params = search.point(number)
+            self._train(trial)
 
-            def at_rung(step: int, value: float) -> bool:
-                trial.report(value, step)
-                return trial.should_prune()
+    def _train(self, trial: Trial) -> None:
+        search, number = self.study.search, trial.user_attrs["point"]
+        params = search.point(number)
 
-            outcome = run_trial(
-                search.of_point(number),
-                search.unit,
-                search.rungs,
-                at_rung,
-                lambda epoch: self._show(params, epoch),
-            )
-            self.study.settle(trial, outcome)
-            self._look()
-            self._show(params, None)
+        def at_rung(step: int, value: float) -> bool:
+            trial.report(value, step)
+            return trial.should_prune()
+
+        def on_epoch(epoch: Epoch) -> None:
+            self._show(params, epoch)
+
+        one = search.of_point(number)
+        outcome = run_trial(one, search.unit, search.rungs, at_rung, on_epoch)
+        self.study.settle(trial, outcome)
+        self._look()
+        self._show(params, None)
 
     def _show(self, params: dict[str, Any], epoch: Epoch | None) -> None:
         parent = multiprocessing.parent_process()
@@ -118,13 +97,13 @@ def work_together(
     threads = torch.get_num_threads()
     each = max((os.cpu_count() or 1) // jobs, 1) if jobs > 1 else threads
     search = study.search
-    one = search.experiment
-    experiment = (one.source, one.config.to_dict(), one.runs, one.together, one.device)
-    limits = (search.space, search.trials, search.seed, search.prune, search.first)
-    arguments = (
-        *(study.folder, header, each, experiment, one.deterministic),
-        *(limits, search.reduction),
-    )
+    # As plain data: options of a model cannot be pickled.
+    options = ("source", "runs", "together", "device", "deterministic")
+    experiment = {name: getattr(search.experiment, name) for name in options}
+    config = search.experiment.config.to_dict()
+    own = ("space", "trials", "seed", "prune", "first_rung", "reduction")
+    limits = {name: getattr(search, name) for name in own}
+    arguments = (study.folder, header, each, config, experiment, limits)
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     others = [context.Process(target=_help, args=arguments, daemon=True) for _ in range(jobs - 1)]
     for process in others:
@@ -149,23 +128,12 @@ def _help(
     folder: Path,
     header: dict[str, Any],
     threads: int,
-    experiment: tuple[Any, ...],
-    deterministic: bool,
-    limits: tuple[Any, ...],
-    reduction: int,
+    config: dict[str, Any],
+    experiment: dict[str, Any],
+    limits: dict[str, Any],
 ) -> None:
     """Work on a study in another process."""
-    source, config, runs, together, device = experiment
     torch.set_num_threads(threads)
     with contextlib.suppress(KeyboardInterrupt):  # the first process says so
-        what = Experiment(
-            source,
-            Config.from_dict(config),
-            runs,
-            together=together,
-            device=device,
-            deterministic=deterministic,
-            test=False,
-        )
-        search = Search(what, *limits, reduction)
-        Worker(Study(folder, search, header, resume=True)).run()
+        what = Experiment(config=Config.from_dict(config), **experiment, test=False)
+        Worker(Study(folder, Search(what, **limits), header, resume=True)).run()
