@@ -111,9 +111,9 @@ class Train(Command):
         default=None, metadata={"choices": CHOICES["metric"], "unset": "that of the task"}
     )
     """Metric to report and to select by."""
-    preset: str = field(default="paper", metadata={"metavar": "NAME|FILE", "choices": PRESETS})
-    """Hyperparameters: of the paper first, of its released code only, or found by mgnni tune and
-    stored. FILE is a preset.json of mgnni tune."""
+    preset: str = field(default="paper", metadata={"choices": PRESETS})
+    """Hyperparameters: of the paper first, of its released code only, or found by mgnni tune; also
+    the path of a preset.json of mgnni tune."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )

@@ -19,7 +19,7 @@ NOT_REPEATED = ("data", "output", "resume", "jobs", "json", "debug")  # of the c
 
 @dataclass(frozen=True, kw_only=True)
 class Tune(Train):
-    """Search the hyperparameters of a model on validation data.
+    """Search hyperparameters on validation data.
 
     Every trial trains all splits and seeds with one choice of hyperparameters. The choice with the
     best mean validation metric is written to preset.json in the output folder; train with it by

@@ -77,8 +77,8 @@ class Search:
         trials (int): Number of points; all, if the space has fewer.
         seed (int, optional): Seed of the order of the points. (default: :obj:`0`)
         prune (bool, optional): Prune by successive halving. (default: :obj:`True`)
-        first_rung (int, optional): Epochs or runs before the first rung. (default: half of the patience
-            but at most a quarter of the epochs, or one run)
+        first_rung (int, optional): Epochs or runs before the first rung. (default: half of the
+            patience but at most a quarter of the epochs, or one run)
         reduction (int, optional): Factor between rungs. (default: :obj:`2`)
     """
 

@@ -70,8 +70,9 @@ def tune(
             (default: :obj:`0`)
         search_seed (int, optional): Seed of the order of the trials. (default: :obj:`0`)
         prune (bool, optional): Prune trials by successive halving. (default: :obj:`True`)
-        first_rung (int, optional): Epochs before the first rung, or runs if they are trained one after
-            another. (default: half of the patience but at most a quarter of the epochs; one run)
+        first_rung (int, optional): Epochs before the first rung, or runs if they are trained one
+            after another. (default: half of the patience but at most a quarter of the epochs; one
+            run)
         reduction (int, optional): Factor between rungs. (default: :obj:`2`)
         jobs (int, optional): Number of processes. (default: :obj:`1`)
         preset (str, optional): Preset with the values that are not searched.
