@@ -111,9 +111,7 @@ def fit(
             "one of the two out"
         )
     config, runs = changed(config, changes), runs_of(task, split, seed)
-    experiment = Experiment(
-        source, config, runs, rule, together, device, deterministic, jobs=jobs
-    )
+    experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
     return train(experiment, None if output is None else Path(output), resume, on_epoch)
 
 

@@ -92,7 +92,8 @@ def run_in_processes(
             for worker in (one for one in busy if one.connection in ready):
                 kind, content = worker.receive()
                 if kind == "error":
-                    raise content
+                    error, text = content
+                    raise error from RuntimeError(f"in a process of the training:\n{text}")
                 if kind == "epoch":
                     progress.add(worker.group, content)
                     continue
@@ -242,16 +243,15 @@ def _train(training: Training, connection: Connection[Any, Any]) -> None:
     connection.send(("counts", [now - then for now, then in zip(counts, before, strict=True)]))
 
 
-def _sendable(error: Exception) -> Exception:
-    """Return an error that survives the way to another process, with its traceback as a note."""
+def _sendable(error: Exception) -> tuple[Exception, str]:
+    """Return an error that survives the way to another process, and its traceback."""
     text = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))
     # Classes of errors may refuse in any way.
     except Exception:
         error = RuntimeError(f"{type(error).__name__}: {error}")
-    error.add_note(f"in a process of the training:\n{text}")
-    return error
+    return error, text
 
 
 def packed(content: dict[str, Any]) -> bytes:
@@ -263,7 +263,5 @@ def packed(content: dict[str, Any]) -> bytes:
 
 def unpacked(content: bytes) -> dict[str, Any]:
     """Return the inverse of :func:`packed`, on the CPU."""
-    found: dict[str, Any] = torch.load(
-        io.BytesIO(content), map_location="cpu", weights_only=False
-    )
+    found: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
     return found
