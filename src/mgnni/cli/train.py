@@ -122,6 +122,8 @@ class Train(Command):
     """Where to compute; auto uses a GPU if there is one."""
     one_by_one: bool = False
     """Train the runs on one graph one after another: same results, less memory."""
+    jobs: int | None = field(default=None, metadata={"unset": "as many as help"})
+    """Processes that train the splits of many graphs side by side: same results."""
     deterministic: bool = False
     """Make the training repeatable bit by bit on the same machine; one thread on a CPU."""
     checkpoint_every: float = 10.0
@@ -230,6 +232,7 @@ class Train(Command):
             device=self.device,
             deterministic=self.deterministic,
             checkpoint_every=self.checkpoint_every,
+            jobs=self.jobs,
         )
         other = "" if self.architecture == MGNNI else f"-{self.architecture}"
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)

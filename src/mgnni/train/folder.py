@@ -128,7 +128,7 @@ class Folder:
         (self.path / "state.pt").unlink(missing_ok=True)
 
     def _write_log(self, training: Training) -> None:
-        text = "".join(json.dumps(row) + "\n" for row in training.log)
+        text = "".join(json.dumps(row) + "\n" for row in training.rows())
         self._write("log.jsonl", text.encode())
 
     def _write(self, name: str, content: bytes) -> None:
