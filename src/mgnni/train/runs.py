@@ -115,7 +115,12 @@ class EarlyStopping:
         return self.patience is not None and self.waited >= self.patience
 
     def update(self, epoch: int, loss: float, metric: float) -> bool:
-        """Record an epoch; return whether it is the best so far."""
+        """Record an epoch; return whether it is the best so far.
+
+        After the patience no epoch is selected, even if training goes on for a test curve.
+        """
+        if self.done:
+            return False
         if self.stopping == "authors":
             better = metric > self.best_metric or (
                 metric == self.best_metric and loss <= self.best_loss
@@ -201,4 +206,4 @@ class RunResult:
         """Return what a rule needs to score the run."""
         curve = None if self.test_curve is None else tuple(self.test_curve)
         run, test = self.run, self.test[metric]
-        return RunHistory(run.split, run.seed, self.selected_epoch, test, curve)
+        return RunHistory(run.split, run.seed, self.selected_epoch, test, curve, bool(self.val))
