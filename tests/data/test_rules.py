@@ -194,6 +194,6 @@ def test_the_same_runs_are_scored_by_every_rule_that_they_can_answer():
 
 
 def test_an_epoch_that_was_not_validated_is_not_reported_as_such():
-    with pytest.raises(ArgumentError, match="selected on a validation set .* hold one out"):
+    with pytest.raises(ArgumentError, match=r"selected on a validation set .* hold one out"):
         get_rule("validation").score([RunHistory(0, 0, 3, 0.5, validated=False)])
     assert [name for name, rule in RULES.items() if rule.needs_validation] == ["validation"]

@@ -104,7 +104,10 @@ def test_batches_of_a_number_are_each_drawn_from_all_graphs():
     assert all(map(torch.equal, drawn, again))
     for other in (Run(0, 0), 2), (Run(0, 1), 1), (Run(1, 0), 1):
         assert not torch.equal(graph_batches(*other, 20, 8, 50)[0], drawn[0])
-    assert [len(batch) for batch in graph_batches(Run(0, 0), 1, 5, batch_size=8, batches=2)] == [5, 5]
+    assert [len(batch) for batch in graph_batches(Run(0, 0), 1, 5, batch_size=8, batches=2)] == [
+        5,
+        5,
+    ]
     whole = graph_batches(Run(0, 0), 1, 20, batch_size=8)
     assert torch.equal(torch.cat(whole), graph_order(Run(0, 0), 1, 20))
     assert [len(batch) for batch in whole] == [8, 8, 4]

@@ -29,8 +29,9 @@ class DGCNN(EncoderModel):
 
     where :math:`\mathbf{Z}_T` has a single channel, and :math:`\tilde{\mathbf{D}}` holds the row
     sums of :math:`\mathbf{A} + \mathbf{I}`. They divide the bias as well, as in the authors' code,
-    so that it tells the degree of a node; the formula of the paper has no bias. The nodes of each graph are sorted by it, the
-    first :math:`k` are kept, and 1-D convolutions followed by an MLP are applied to this sequence.
+    so that it tells the degree of a node; the formula of the paper has no bias. The nodes of each
+    graph are sorted by :math:`\mathbf{Z}_T`, the first :math:`k` are kept, and 1-D convolutions
+    followed by an MLP are applied to this sequence.
 
     Args:
         in_channels (int): Size of each input sample.
@@ -99,9 +100,7 @@ class DGCNN(EncoderModel):
                 "convolution; write (16, 32)"
             )
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), 1]
-        self.convs = nn.ModuleList(
-            GCNConv(before, after) for before, after in pairwise(widths)
-        )
+        self.convs = nn.ModuleList(GCNConv(before, after) for before, after in pairwise(widths))
         self.node_channels = sum(widths[1:])
         self.sort = SortPooling(k)
         self.readout = SequenceReadout(
