@@ -34,6 +34,10 @@ def rates(make) -> list[float]:
             lambda optimizer: lr_scheduler.StepLR(optimizer, step_size=7, gamma=0.9),
         ),
         (
+            {"schedule": "step", "lr_period": 50, "lr_steps": 1},
+            lambda optimizer: lr_scheduler.MultiStepLR(optimizer, [50], gamma=0.5),
+        ),
+        (
             {"schedule": "cosine", "lr_period": 32},
             lambda optimizer: lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=32),
         ),

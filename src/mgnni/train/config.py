@@ -55,6 +55,8 @@ class Config:
     """Epochs of a step, or until a cosine restarts; none is all of them."""
     lr_decay: float = 0.5
     """Factor of the learning rate after every step."""
+    lr_steps: int | None = None
+    """Largest number of steps; none is no limit."""
     clip: float | None = None
     """Largest norm of the gradient of a run; none disables clipping."""
     epochs: int = 1000
@@ -91,6 +93,7 @@ class Config:
             ("batches_per_epoch", 1),
             ("lr_period", 1),
             ("lr_decay", 0),
+            ("lr_steps", 0),
             ("clip", 0),
         ):
             value = getattr(self, name)
