@@ -158,6 +158,10 @@ def show_training(
     paragraph(console, f"by rule {report['protocol']['rule']}: {report['protocol']['description']}")
     if mark:
         paragraph(console, f"{mark} {TEST_LABELS_USED}")
+    if others := other_scores(report):
+        paragraph(console, f"the same runs by other rules: {others}")
+    rows = _part_sizes([list(run["rows"].values()) for run in report["runs"]])
+    paragraph(console, f"train / val / test: {rows} labelled {report['data']['level']}s")
     if report["solver"]["forward"]["solves"]:
         paragraph(console, solver_line(report["solver"]))
     for note in report["data"]["notes"]:
@@ -177,6 +181,14 @@ def score_line(report: Mapping[str, Any]) -> str:
         value += f" ± {100 * score['std']:.2f}"
         of = f"mean ± standard deviation of {score['n']} runs"
     return f"{report['dataset']}: test {report['metric']} {value} %{mark} ({of})"
+
+
+def other_scores(report: Mapping[str, Any]) -> str:
+    """Return the scores of the same runs by other rules, without what would be a repetition."""
+    shown = {report["protocol"]["mark"]: report["protocol"]["rule"]}  # a mark is one computation
+    for name, score in report["scores"].items():
+        shown.setdefault(score["mark"], f"{name} {100 * score['mean']:.2f} %{score['mark']}")
+    return ", ".join(list(shown.values())[1:])
 
 
 def solver_line(solver: Mapping[str, Any]) -> str:

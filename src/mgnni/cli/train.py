@@ -195,6 +195,7 @@ class Train(Command):
             options=of_benchmark,
             tables=self.tables,
             metric=self.metric,
+            rule=self.rule,
             num_splits=self.num_splits,
         )
         task = source.task

@@ -67,7 +67,8 @@ def fit(
         seed (int or Sequence[int], optional): Seeds of initial weights and dropout.
             (default: :obj:`0`)
         rule (str, optional): Rule that selects the epoch to report: ``"validation"``, ``"gin"``,
-            ``"fold-max"`` or ``"test-max"``. (default: :obj:`"validation"`)
+            ``"fold-max"`` or ``"test-max"``. All but the first train on what benchmarks with folds
+            would hold out for validation. (default: :obj:`"validation"`)
         preset (str, optional): ``"paper"``, ``"authors"`` or ``"tuned"``, or the path of a
             ``preset.json`` of ``mgnni tune``. (default: :obj:`"paper"`)
         config (Config, optional): Configuration instead of a preset. (default: :obj:`None`)
@@ -101,7 +102,9 @@ def fit(
     Returns:
         Fitted: The trained model; its ``report`` has scores, rule and solver statistics.
     """
-    source = find_source(data, options=options, tables=tables, metric=metric, num_splits=num_splits)
+    source = find_source(
+        data, options=options, tables=tables, metric=metric, rule=rule, num_splits=num_splits
+    )
     task = source.task
     if config is None:
         config = find_preset(source.preset, task.level, preset, model)
