@@ -111,4 +111,5 @@ def test_eignn_has_a_normalised_head_on_wikipedia(name):
     chosen = preset_for(name, model="eignn")
     assert values(chosen, "lr weight_decay undirected") == (0.01, 5e-4, None)
     assert values(chosen.model, "batch_norm dropout gamma variant") == (True, 0.5, 0.8, "iterative")
-    assert values(chosen.model, "normalization self_loops flow") == ("out", True, "target_to_source")
+    graph = values(chosen.model, "normalization self_loops flow")
+    assert graph == ("out", True, "target_to_source")

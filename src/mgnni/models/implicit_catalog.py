@@ -98,8 +98,8 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "normalisation of messages over all edges, for which no equilibrium is proven, several "
         "maps in one step, the two regularisers, and separate learning rates; theirs hardly "
         "change the implicit weights on some graphs. Their hyperparameters come from a search for "
-        "their damped steps and were not searched again for the equilibrium. Degrees are in-degrees "
-        "plus out-degrees, which makes no difference on undirected graphs.",
+        "their damped steps and were not searched again for the equilibrium. Degrees are "
+        "in-degrees plus out-degrees, which makes no difference on undirected graphs.",
     },
     "mignn": {
         "title": "Monotone implicit graph neural network",

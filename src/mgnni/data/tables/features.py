@@ -109,7 +109,7 @@ def _fit(
             if max(-low, high) > LARGE:
                 large.append(name)
         if missing:
-            how = "a category of their own" if kind == "category" else "the training mean and a 0/1 flag"
+            how = "a category of their own" if kind == "category" else "the mean and a 0/1 flag"
             notes.append(f"column {show(name)}: {counted(missing, 'missing value')}: {how}")
         elif same:
             constant.append(name)
