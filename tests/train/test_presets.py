@@ -164,17 +164,6 @@ def test_graphs_of_the_authors(name):
     assert (len(model.head.node), len(model.head.graph)) == (3, 3)
 
 
-@pytest.mark.parametrize("name", WEBKB)
-def test_webkb_of_the_paper(name):
-    chosen = preset_for(name)
-    assert chosen.model.input_map == "mlp-relu"  # two layers, followed by a ReLU
-    assert len(build_model(chosen, 20, 5, "node").input_map.linear) == 2
-    assert chosen.undirected
-    # Scales of Texas by its table of scales; all else chosen on the validation set.
-    assert chosen.model.scales == ((1, 2) if name == "wisconsin" else (1, 2, 3))
-    assert (chosen.lr, chosen.weight_decay) == (0.01, 5e-4)
-
-
 def test_other_data_have_a_sensible_configuration():
     assert preset_for("my data") == Config()
     graph = preset_for("my data", "graph")
@@ -230,7 +219,8 @@ def blocks_of(name: str) -> Iterator[dict[str, Any]]:
     """All blocks in a file, wherever they stand."""
     file = preset_file(name)
     lists = [entry["settings"] for entry in file.get("presets", [])]
-    lists += [file.get("search", []), *file.get("blocks", {}).values()]
+    lists += [file.get("search", []), file.get("search graphs", [])]
+    lists += file.get("blocks", {}).values()
     return (block for blocks in lists for block in blocks if not isinstance(block, str))
 
 
@@ -257,7 +247,7 @@ def test_every_value_has_a_source_and_a_note(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_file_names_only_known_datasets_options_and_blocks(name):
     file, options = preset_file(name), {one.name for one in fields(options_class(name))}
-    assert set(file) <= {"presets", "search", "blocks"}
+    assert set(file) <= {"presets", "search", "search graphs", "blocks"}
     known = (options | {one.name for one in fields(Config)}) - {"model", "architecture"}
     for block in blocks_of(name):
         assert set(block.get("values", ())) <= known, block
@@ -300,7 +290,7 @@ def test_the_most_specific_preset_applies_and_later_blocks_override_earlier_ones
     assert (gin["mutag"].hidden_channels, gin["mutag"].pooling) == (32, "sum")
     assert (gin["imdb-multi"].hidden_channels, gin["imdb-multi"].pooling) == (64, "mean")
     sgc = preset_for("squirrel", model="sgc")
-    assert (sgc.lr, sgc.weight_decay, sgc.patience) == (0.2, 0.0, 100)  # 0.05, 5e-5 before
+    assert (sgc.lr, sgc.weight_decay) == (0.2, 0.0)  # 0.05, 5e-6 in an earlier block
     assert preset_blocks("cora", "node", "paper", "h2gcn") == ["default"]
     assert preset_for("cora", model="h2gcn") == changed(
         Config(options_class("h2gcn")(), "h2gcn"), {"epochs": 500, "patience": 100}
@@ -323,12 +313,31 @@ def test_settings_are_of_a_model_that_can_be_built(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_searched_values_are_valid(name):
-    space = space_for(name)
-    assert space
-    for option, values in space.items():
-        assert values
-        for value in values:
-            changed(preset_for("anything", model=name), {option: value})
+    for level in ("node", "graph"):
+        space = space_for(name, level)
+        assert space
+        for option, values in space.items():
+            assert values
+            for value in values:
+                changed(preset_for("anything", model=name), {option: value})
+
+
+def test_search_spaces_are_those_of_the_paper():
+    scales = ((1, 2), (1, 3))
+    assert space_for("mgnni") == {
+        "scales": (*scales, (1, 2, 3)),
+        "lr": (0.01, 0.05, 0.1, 0.5),
+        "weight_decay": (5e-6, 5e-4),
+    }
+    graphs = {"lr": (0.001, 0.01), "weight_decay": (0.0, 5e-6)}
+    assert space_for("mgnni", "graph") == {"scales": scales, **graphs}
+    assert space_for("eignn", "graph") == {"gamma": (0.8,), **graphs}
+    cgs = space_for("cgs")
+    assert (cgs["lr"], cgs["weight_decay"], cgs["gamma"]) == (
+        (0.001, 0.005, 0.01, 0.05),
+        (5e-6, 5e-4),
+        (0.5, 0.8),
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)

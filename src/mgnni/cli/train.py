@@ -36,7 +36,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "precision": PRECISIONS,
     "input_map": ("mlp", "mlp-relu", "identity"),
     "fusion": ("attention", "mean"),
-    "head": ("linear", "residual", "graph"),
+    "head": ("linear", "mlp", "residual", "graph"),
     "normalization": ("auto", "sym", "dir", "out", "row", "none"),
     "flow": ("source_to_target", "target_to_source"),
     "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide dense".split()),
