@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -93,7 +94,7 @@ def seconds(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[st
         on_epoch(epoch)
 
     report = _report(train_cell(cell, folder, device, mark, source))
-    spans = [after - before for before, after in zip(marks[:-1], marks[1:], strict=True)]
+    spans = [after - before for before, after in itertools.pairwise(marks)]
     if len(spans) < 2:
         raise ArgumentError(
             f"'{cell}' needs at least two epochs to be timed (got {len(spans)}); delete {folder} "

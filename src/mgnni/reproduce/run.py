@@ -7,11 +7,11 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcom
 
 def run_cells(
     cells: Sequence[Cell], output: Path, *, device: str, jobs: int, follow: Follow
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Yield the outcome of every cell when it is finished.
 
     Cells that are measured by the clock run alone, after the others.
@@ -92,7 +92,9 @@ def run_cells(
         yield outcome
 
 
-def _beside(cells: Sequence[Cell], output: Path, device: str, jobs: int) -> Iterator[Outcome]:
+def _beside(
+    cells: Sequence[Cell], output: Path, device: str, jobs: int
+) -> Generator[Outcome, None, None]:
     if not cells:
         return
     spawn = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
@@ -109,7 +111,7 @@ def _beside(cells: Sequence[Cell], output: Path, device: str, jobs: int) -> Iter
 
 def _outcome(done: Future[Outcome], cell: Cell, output: Path) -> Outcome:
     try:
-        return done.result()
+        return replace(done.result(), cell=cell)  # the cell of this process, not a copy
     except BrokenProcessPool:
         message = "its process ended, perhaps without memory; repeat the command with fewer --jobs"
         record_failure(cell, output, message)

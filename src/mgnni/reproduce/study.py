@@ -1,8 +1,8 @@
 """Experiments of the paper as data: which rows, on which data, and the published numbers.
 
-A file ``experiments/NAME.json`` is one experiment. Its columns are datasets, perhaps with options or
-changed hyperparameters; its rows are models with a preset, changes and a number of seeds. A row and
-a column make a :class:`Cell`, which is one training with all splits and seeds.
+A file ``experiments/NAME.json`` is one experiment. Its columns are datasets, perhaps with options
+or changed hyperparameters; its rows are models with a preset, changes and a number of seeds. A row
+and a column make a :class:`Cell`, which is one training with all splits and seeds.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _places(study: Study, found: Found) -> list[Sheet]:
             lines,
             left=3,
             notes=(
-                "The interval is that of the mean over splits, averaged over seeds; with one split, "
+                "The interval is that of the mean over splits, seeds averaged. With one split, "
                 "the published number is compared with the single seeds.",
             ),
         )
@@ -130,8 +130,8 @@ def _differences(study: Study, found: Found) -> list[Sheet]:
         if lines:
             sheets.append(Sheet("Paired differences", ["", *(one.title for one in columns)], lines))
     note = (
-        f"Points, with {100 * CONFIDENCE:.0f} % intervals of a paired t-test over splits, corrected "
-        f"for shared training data; by the rule {DEFAULT_RULE} where it was used; bold if the "
+        f"Points, with {100 * CONFIDENCE:.0f} % intervals of a paired t-test over splits, corrected"
+        f" for shared training data; by the rule {DEFAULT_RULE} where it was used; bold if the "
         "interval does not contain 0."
     )
     return [*sheets[:-1], _with_notes(sheets[-1], [note])] if sheets else []
