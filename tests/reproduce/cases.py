@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from mgnni.reproduce.definitions import make_study
 from mgnni.reproduce.run import Outcome, run_cell
-from mgnni.reproduce.study import Cell, Study, make_study
+from mgnni.reproduce.study import Cell, Study
 
 TINY: dict[str, Any] = {
     "title": "Chains",

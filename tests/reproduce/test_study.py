@@ -10,8 +10,8 @@ import pytest
 from mgnni.data.catalog import ENTRIES
 from mgnni.errors import ArgumentError
 from mgnni.models.catalog import MODELS
+from mgnni.reproduce.definitions import load_study, make_study, select, study_names
 from mgnni.reproduce.kinds import KINDS
-from mgnni.reproduce.study import load_study, make_study, select, study_names
 from mgnni.train.presets import preset_for
 from reproduce.cases import TINY, cell, tiny
 

@@ -65,7 +65,7 @@ class Reproduce(Command):
 
     def run(self) -> None:
         """Train what is missing, and show the tables."""
-        from mgnni.reproduce.study import select, study_names
+        from mgnni.reproduce.definitions import select, study_names
 
         if not self.experiments:
             raise UsageError(f"EXPERIMENT must be one of {', '.join(study_names())}, or all")

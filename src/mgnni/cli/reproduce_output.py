@@ -111,7 +111,8 @@ def show_studies(found: Mapping[Cell, Stored], output: Path, *, quick: bool) -> 
         )
         label = "; quick: the numbers mean nothing" if quick else ""
         console.print(f"\n{study.title} ({study.paper}){label}", style="bold", soft_wrap=True)
-        for sheet in tables(study, {cell: found[cell] for cell in cells}, output):
+        sheets = tables(study, {cell: found[cell] for cell in cells}, output)
+        for sheet in sheets[:1] if quick else sheets:
             show_sheet(console, sheet)
 
 
@@ -120,8 +121,9 @@ def show_sheet(console: Console, sheet: Sheet) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for place, name in enumerate(sheet.header):
         table.add_column(name, justify="left" if place < sheet.left else "right")
+    blocks = not all(row[0] for row in sheet.rows)  # some titles are for several lines
     for place, row in enumerate(sheet.rows):
-        if place and row[0] and not sheet.rows[place - 1][0]:
+        if place and row[0] and blocks:
             table.add_section()
         style = "dim" if row[1] == "paper" else ""
         table.add_row(*(_text(cell, style) for cell in row))

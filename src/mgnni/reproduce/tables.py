@@ -31,6 +31,8 @@ def accuracy_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         command (str): The command that trains the experiment.
     """
     sheets = [_scores(study, found, group, names) for group, names in parts(study).items()]
+    # Without numbers, a part of the table is left out; the first has those of the paper.
+    sheets = [*sheets[:1], *(sheet for sheet in sheets[1:] if _has_numbers(sheet))]
     sheets += [*_places(study, found), *_differences(study, found)]
     rules = sorted({cell.rule for cell in found} | {DEFAULT_RULE})
     told = [f"{name}{get_rule(name).mark}: {get_rule(name).description}." for name in rules]
@@ -41,6 +43,10 @@ def accuracy_tables(study: Study, found: Found, command: str) -> list[Sheet]:
 
 def _with_notes(sheet: Sheet, notes: Sequence[str]) -> Sheet:
     return Sheet(sheet.title, sheet.header, sheet.rows, sheet.left, tuple(notes))
+
+
+def _has_numbers(sheet: Sheet) -> bool:
+    return any(cell for row in sheet.rows for cell in row[sheet.left :])
 
 
 def _scores(study: Study, found: Found, group: str, names: Sequence[str]) -> Sheet:
