@@ -16,11 +16,11 @@ from rich.text import Text
 
 from mgnni.cli.progress import follow_training
 from mgnni.cli.terminal import console_for, paragraph, span
-from mgnni.reproduce.overview import by_study, tables
+from mgnni.reproduce.overview import by_study, draw, tables
 from mgnni.reproduce.run import Outcome, Pace
 from mgnni.reproduce.sheet import Sheet, ours
 from mgnni.reproduce.store import DONE, Stored
-from mgnni.reproduce.study import Cell
+from mgnni.reproduce.study import Cell, Study
 from mgnni.train.training import OnEpoch
 
 
@@ -114,6 +114,17 @@ def show_studies(found: Mapping[Cell, Stored], output: Path, *, quick: bool) -> 
         sheets = tables(study, {cell: found[cell] for cell in cells}, output)
         for sheet in sheets[:1] if quick else sheets:
             show_sheet(console, sheet)
+        figure = _figure(study, {cell: found[cell] for cell in cells}, output)
+        if figure:
+            console.print(f"  {figure}", soft_wrap=True)
+
+
+def _figure(study: Study, found: Mapping[Cell, Stored], output: Path) -> str:
+    try:
+        path = draw(study, found, output)
+    except ImportError:
+        return "The figure needs matplotlib; run: pip install 'mgnni[cli]'"
+    return "" if path is None else f"Figure: {path}"
 
 
 def show_sheet(console: Console, sheet: Sheet) -> None:

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
 from mgnni.errors import ArgumentError
+from mgnni.reproduce.figure import attention_figure
 from mgnni.reproduce.sheet import Found, Sheet
 from mgnni.reproduce.store import runs_of_cell
 from mgnni.reproduce.study import Cell, Study
@@ -36,12 +37,15 @@ class Kind:
             cell, the folder, the device and a function that is called after every epoch.
         tables (Callable): Returns the tables of an experiment; arguments are the experiment, its
             cells with what is stored of them, and the command that trains it.
+        draw (Callable, optional): Draws the figure of an experiment into a file, and returns
+            whether there was something to draw. (default: :obj:`None`)
         alone (bool, optional): Whether the cell is measured by the clock, and must not run beside
             others. (default: :obj:`False`)
     """
 
     measure: Callable[[Cell, Path, str, OnEpoch], dict[str, Any]]
     tables: Callable[[Study, Found, str], list[Sheet]]
+    draw: Callable[[Study, Found, IO[bytes]], bool] | None = None
     alone: bool = False
 
 
@@ -106,7 +110,7 @@ def seconds(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[st
 
 
 def attention(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[str, Any]:
-    """Return the scores, and ``attention``: the weight of each scale at 100 random nodes."""
+    """Return the scores, and ``attention_values``: the weight of each scale at 100 nodes."""
     source = source_of(cell)
     fitted = train_cell(cell, folder, device, on_epoch, source)
     weight = fitted.explain(source.task.graphs).attention
@@ -119,7 +123,7 @@ def attention(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[
     table = [[round(value, 4) for value in row] for row in weight[nodes].tolist()]
     found = {"scales": list(fitted.config.model.scales), "nodes": nodes.tolist(), "weights": table}
     found["mean"] = [round(value, 4) for value in weight.mean(0).tolist()]
-    return {**_report(fitted), "attention": found}
+    return {**_report(fitted), "attention_values": found}
 
 
 def _report(fitted: Fitted) -> dict[str, Any]:
@@ -131,5 +135,5 @@ def _report(fitted: Fitted) -> dict[str, Any]:
 KINDS: dict[str, Kind] = {
     "accuracy": Kind(accuracy, accuracy_tables),
     "seconds": Kind(seconds, seconds_tables, alone=True),
-    "attention": Kind(attention, attention_tables),
+    "attention": Kind(attention, attention_tables, attention_figure),
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mgnni.data.rules import DEFAULT_RULE
+from mgnni.files import atomic_write
 from mgnni.reproduce.kinds import KINDS
 from mgnni.reproduce.sheet import Found, Sheet
 from mgnni.reproduce.statistics import scores, summarize
@@ -48,6 +50,23 @@ def tables(study: Study, found: Found, output: Path) -> list[Sheet]:
     return KINDS[study.kind].tables(study, found, command)
 
 
+def draw(study: Study, found: Found, output: Path) -> Path | None:
+    """Draw the figure of an experiment; return its path, or None if there is none.
+
+    Args:
+        study (Study): The experiment.
+        found (Mapping[Cell, Stored]): Its cells, and what is stored of them.
+        output (Path): Folder of all experiments.
+    """
+    kind, content = KINDS[study.kind], io.BytesIO()
+    if kind.draw is None or not kind.draw(study, found, content):
+        return None
+    path = output / study.name / f"{study.name}.png"
+    with atomic_write(path) as file:
+        file.write(content.getvalue())
+    return path
+
+
 def summary(found: Found) -> list[dict[str, Any]]:
     """Return the scores of all cells as plain data, in percent."""
     rows = []
@@ -65,7 +84,7 @@ def summary(found: Found) -> list[dict[str, Any]]:
             values = scores(one.report or {}, rule)
             if values:
                 row["scores"][rule] = vars(summarize(values))
-        for name in ("timing", "attention", "seconds", "device"):
+        for name in ("timing", "attention_values", "seconds", "device"):
             if one.report and name in one.report:
                 row[name] = one.report[name]
         rows.append(row)

@@ -73,6 +73,7 @@ class Row:
         seeds (int, optional): Number of seeds, from 0; ``None`` if it is that of the experiment.
         rule (str, optional): Selection rule; ``None`` if it is that of the experiment.
         paper (dict, optional): Published mean and standard deviation in percent, by column.
+        paper_seconds (dict, optional): Published times, one for each measure, by column.
         note (str, optional): What a reader of the row should know.
     """
 
@@ -87,6 +88,7 @@ class Row:
     seeds: int | None = None
     rule: str | None = None
     paper: dict[str, Any] = field(default_factory=dict)
+    paper_seconds: dict[str, Any] = field(default_factory=dict)
     note: str = ""
 
     @property

@@ -181,7 +181,7 @@ def _times(study: Study, row: Row, found: Found, place: int, measure: str) -> li
     cells = {cell.column.name: cell for cell in found if cell.row.name == row.name}
     paper, own = [], []
     for column in study.columns:
-        number = row.paper.get(column.name)
+        number = row.paper_seconds.get(column.name)
         paper.append("" if not number or number[place] is None else f"{number[place]:g}")
         report = found[cells[column.name]].report if column.name in cells else None
         taken = value_of(report, "timing", measure)
@@ -194,7 +194,7 @@ def attention_tables(study: Study, found: Found, command: str) -> list[Sheet]:
     """Return mean and range of the weight of each scale; as :func:`accuracy_tables`."""
     lines = []
     for cell, one in found.items():
-        shown = value_of(one.report, "attention")
+        shown = value_of(one.report, "attention_values")
         for place, scale in enumerate(shown["scales"] if shown else ()):
             weights = [row[place] for row in shown["weights"]]
             title = f"{cell.row.title}, {cell.column.title}" if not place else ""
