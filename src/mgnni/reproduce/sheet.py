@@ -39,7 +39,9 @@ class Sheet:
         lines = [f"**{self.title}**", ""] if self.title else []
         for cells in (self.header, align, *self.rows):
             lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
-        lines += ["", *(f"- {note}" for note in self.notes)] if self.notes else []
+        lines += (
+            ["", *(f"- {note.replace('*', '&#42;')}" for note in self.notes)] if self.notes else []
+        )
         return "\n".join(lines) + "\n"
 
 
