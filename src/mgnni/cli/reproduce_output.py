@@ -16,10 +16,12 @@ from rich.text import Text
 
 from mgnni.cli.progress import follow_training
 from mgnni.cli.terminal import console_for, paragraph, span
+from mgnni.data.catalog import find_entry
+from mgnni.errors import MgnniError
 from mgnni.reproduce.overview import by_study, draw, tables
 from mgnni.reproduce.run import Outcome, Pace
 from mgnni.reproduce.sheet import Sheet, ours
-from mgnni.reproduce.store import DONE, Stored
+from mgnni.reproduce.store import DONE, Stored, runs_of_cell
 from mgnni.reproduce.study import Cell, Study
 from mgnni.train.training import OnEpoch
 
@@ -71,8 +73,14 @@ class Progress:
     @contextmanager
     def follow(self, cell: Cell) -> Iterator[OnEpoch]:
         """Show the epochs of a cell that this process trains."""
-        config = cell.config()
-        with follow_training(1, config.epochs, config.patience, str(cell)) as clock:
+        try:
+            config = cell.config()
+        except MgnniError:  # which is the outcome of the cell
+            yield lambda epoch: None
+            return
+        splits = cell.options.get("num_splits") or find_entry(cell.column.dataset).counts.splits
+        runs = len(runs_of_cell(cell, splits or 1))
+        with follow_training(runs, config.epochs, config.patience, str(cell)) as clock:
             yield clock
 
     def show(self, outcome: Outcome) -> None:

@@ -19,7 +19,7 @@ import torch
 
 from mgnni.errors import MgnniError
 from mgnni.reproduce.kinds import KINDS
-from mgnni.reproduce.store import keep, record_failure
+from mgnni.reproduce.store import DONE, keep, record_failure, stored
 from mgnni.reproduce.study import Cell
 from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch
@@ -57,6 +57,9 @@ def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcom
     """
     start = time.perf_counter()
     try:
+        there = stored(cell, output)  # another process may have finished it
+        if there.state == DONE:
+            return Outcome(cell, there.report)
         report = KINDS[cell.study.kind].measure(cell, cell.folder(output), device, on_epoch)
         report = keep(cell, output, report)
     # One cell that fails, for whatever reason, does not stop the others.
@@ -128,7 +131,8 @@ def _start(stop: Any, threads: int) -> None:
 
 def _in_pool(cell: Cell, output: Path, device: str) -> Outcome:
     def on_epoch(epoch: Epoch) -> None:
-        if _stop.is_set():
+        parent = multiprocessing.parent_process()
+        if _stop.is_set() or (parent is not None and not parent.is_alive()):
             raise KeyboardInterrupt
 
     return run_cell(cell, output, device, on_epoch)
