@@ -45,9 +45,14 @@ def tables(study: Study, found: Found, output: Path) -> list[Sheet]:
         found (Mapping[Cell, Stored]): Its cells, and what is stored of them.
         output (Path): Folder of all experiments, for the commands below the tables.
     """
-    place = [] if output == OUTPUT else ["--output", str(output)]
+    quick = any(cell.quick for cell in found)  # whose folder is inside of that of the command
+    output = output.parent if quick else output
+    place = [
+        *(["--quick"] if quick else []),
+        *(["--output", str(output)] if output != OUTPUT else []),
+    ]
     command = shlex.join(["mgnni", "reproduce", study.name, *place])
-    return KINDS[study.kind].tables(study, found, command)
+    return KINDS[study.kind].tables(study, found, shlex.join(command))
 
 
 def draw(study: Study, found: Found, output: Path) -> Path | None:

@@ -109,7 +109,7 @@ def _beside(
                 yield _outcome(done, waiting[done], output)
         finally:  # also if this process is interrupted
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _outcome(done: Future[Outcome], cell: Cell, output: Path) -> Outcome:
