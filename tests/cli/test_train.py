@@ -22,8 +22,9 @@ import torch
 
 from cli.tables import QUICK, node_rows, write_graphs, write_nodes
 from mgnni.cli.arguments import UsageError
+from mgnni.cli.data import benchmark_options, check_data
 from mgnni.cli.progress import Clock
-from mgnni.cli.train import Train, benchmark_options, check_data
+from mgnni.cli.train import Train
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.registry import load_task
 from mgnni.data.storage import data_root
@@ -142,6 +143,9 @@ def test_a_rule_that_looks_at_test_data_is_marked(call: Call, rule: str, mark: s
     assert f"by rule {rule}: " in shown
     assert f"{mark} chosen with the labels it is tested on: no estimate for new data" in shown
     assert shown.count(mark) == 3
+    other, sign = ("fold-max", "†") if rule == "gin" else ("gin", "‡")
+    assert re.search(rf"by other rules: validation [\d.]+ %, {other} [\d.]+ %{sign} train", shown)
+    assert re.search(r"train / val / test: \d+ / \d+ / \d+ labelled nodes", shown)
 
 
 def test_json_is_the_report_and_nothing_else(call: Call, place: Path) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.metrics import default_metric
 from mgnni.data.rules import DEFAULT_RULE
-from mgnni.errors import MgnniError
+from mgnni.errors import ArgumentError, MgnniError
 from mgnni.html_report.results import Result
 from mgnni.models.catalog import MGNNI
 from mgnni.train.config import Config, options_class
-from mgnni.train.presets import PRESETS, preset_for
+from mgnni.train.presets import PRESETS
+from mgnni.train.tuned import find_preset
 
 
 def command_line(result: Result) -> str:
@@ -25,10 +26,8 @@ def command_line(result: Result) -> str:
             data, which are then left out.
     """
     report, header = result.report, result.header
-    given = {
-        "data": header.get("data", {}).get("origin", result.dataset),
-        **report.get("input", {}),
-    }
+    origin = header.get("data", {}).get("origin", result.dataset)
+    given = {"data": origin, "options": report.get("options", {}), **report.get("input", {})}
     data = str(given["data"])
     words = ["mgnni", "train", data]
     if report["model"] != MGNNI:
@@ -64,7 +63,10 @@ def _hyperparameters(content: Mapping[str, Any], dataset: str, level: str) -> li
         return [word for k, v in kept.items() for word in _option(k, v, isinstance(v, bool))]
     candidates = []
     for preset in PRESETS:
-        base = preset_for(dataset, level, preset, config.architecture)
+        try:
+            base = find_preset(dataset, level, preset, config.architecture)
+        except ArgumentError:  # not every benchmark has every preset
+            continue
         changes = _changes(config, base)
         candidates.append([*([] if preset == PRESETS[0] else ["--preset", preset]), *changes])
     return min(candidates, key=len)

@@ -38,7 +38,8 @@ def overview_table(results: Sequence[Result], rows: Sequence[Row]) -> Html:
     words = [head.index(name) for name in head if name in WORDS]
     lines = []
     for one in results:
-        line: list[str] = [link(one.anchor, one.label), one.dataset]
+        line: list[str] = [link(one.anchor, one.label)]
+        line.append(one.dataset + ("" if one.column == one.dataset else f" ({one.column})"))
         line.append(link(f"{one.anchor}-runs", percent(one.mean, one.std, one.mark)))
         if with_paper:
             paper = paper_score(one, rows)
@@ -51,15 +52,15 @@ def overview_table(results: Sequence[Result], rows: Sequence[Row]) -> Html:
 
 
 def score_figures(results: Sequence[Result], rows: Sequence[Row]) -> list[Figure]:
-    """Return the scores as one figure per experiment, dataset and metric."""
+    """Return the scores as one figure per experiment, column and metric."""
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for one in results:
-        groups.setdefault((one.experiment, one.dataset, one.metric), []).append(one)
+        groups.setdefault((one.experiment, one.column, one.metric), []).append(one)
     return [_score_figure(*key, group, rows) for key, group in groups.items()]
 
 
 def _score_figure(
-    experiment: str, dataset: str, metric: str, results: Sequence[Result], rows: Sequence[Row]
+    experiment: str, column: str, metric: str, results: Sequence[Result], rows: Sequence[Row]
 ) -> Figure:
     papers = [paper_score(one, rows) for one in results]
     places = list(range(len(results)))
@@ -102,7 +103,7 @@ def _score_figure(
     ]
     labels = [a + one.mark for a, one in zip(names(results), results, strict=True)]
     return Figure(
-        title=f"Scores on {dataset}" + (f", {experiment}" if experiment else ""),
+        title=f"Scores on {column}" + (f", {experiment}" if experiment else ""),
         text=text,
         data=data,
         layout={"xaxis": axis(f"test {metric_name(metric)} (%)"), "yaxis": categories(labels)},
@@ -115,8 +116,8 @@ def _score_figure(
 def names(results: Sequence[Result]) -> list[str]:
     """Return a label for each result, with the dataset or the folder where labels are equal."""
     labels = [one.label for one in results]
-    if len({one.dataset for one in results}) > 1:
-        labels = [f"{one.label}, {one.dataset}" for one in results]
+    if len({one.column for one in results}) > 1:
+        labels = [f"{one.label}, {one.column}" for one in results]
     several = {label for label, count in Counter(labels).items() if count > 1}
     return [
         f"{label} ({one.folder.name})" if label in several else label

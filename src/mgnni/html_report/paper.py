@@ -34,7 +34,7 @@ class Row:
         name: Name of the row.
         label: What the paper calls it.
         model: Name of the model.
-        scores: The paper's score on each dataset.
+        scores: The paper's score in each column, which is usually a dataset.
     """
 
     experiment: str
@@ -48,7 +48,7 @@ def read_rows(folder: Path = DEFINITIONS) -> list[Row]:
     """Return the rows of all experiments that are defined in JSON files.
 
     A file has ``name`` (default: that of the file) and ``rows``; a row has ``name``, ``label``,
-    ``model`` and ``paper``, which maps datasets to mean and standard deviation in percent.
+    ``model`` and ``paper``, which maps columns to mean and standard deviation in percent.
 
     Args:
         folder (Path, optional): Where the files are; it need not exist.
@@ -80,7 +80,7 @@ def _score(value: Any) -> PaperScore | None:
 
 
 def in_order(results: Iterable[Result], rows: Sequence[Row]) -> list[Result]:
-    """Return stored results by experiment, dataset and row, with the labels of their rows.
+    """Return stored results by experiment, column and row, with the labels of their rows.
 
     Other results come first, in their order.
 
@@ -93,8 +93,9 @@ def in_order(results: Iterable[Result], rows: Sequence[Row]) -> list[Result]:
     for one in results:
         row = place.get((one.experiment, one.row), len(rows))
         label = rows[row].label if row < len(rows) else one.label
-        dataset = one.dataset if one.experiment else ""
-        found.append(((one.experiment, dataset, row), replace(one, label=label)))
+        label += " (quick)" if one.report.get("quick") is True else ""  # of few splits and epochs
+        column = one.column if one.experiment else ""
+        found.append(((one.experiment, column, row), replace(one, label=label)))
     found.sort(key=lambda pair: pair[0])
     return [replace(one, number=number) for number, (_, one) in enumerate(found, 1)]
 
@@ -112,7 +113,7 @@ def paper_score(result: Result, rows: Sequence[Row]) -> PaperScore | None:
     dataset, model = result.dataset, result.report["model"]
     for row in rows:
         if (row.experiment, row.name) == (result.experiment, result.row):
-            return row.scores.get(dataset)
+            return row.scores.get(result.column)
     if result.experiment:
         return None
     found = {row.scores[dataset] for row in rows if row.model == model and dataset in row.scores}

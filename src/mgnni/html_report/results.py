@@ -44,6 +44,7 @@ class Result:
         number: Its place in the report, from 1.
         experiment: Name of the experiment that it belongs to; empty if none.
         row: Name of the row of that experiment.
+        column: Name of the column of that experiment; otherwise of the dataset.
         label: What to call the model.
         report: Content of ``report.json``.
         header: Content of ``config.json``; empty if there is none.
@@ -54,6 +55,7 @@ class Result:
     number: int
     experiment: str
     row: str
+    column: str
     label: str
     report: Mapping[str, Any]
     header: Mapping[str, Any]
@@ -105,8 +107,9 @@ class Result:
 def read_results(paths: Sequence[Path], known: Collection[tuple[str, str]] = ()) -> list[Result]:
     """Return the results in folders, and in the folders below them.
 
-    A folder that ends in EXPERIMENT/ROW/DATASET is that of a stored result, if its experiment and
-    row are known, or if it lies at least two levels below a folder in ``paths``.
+    A stored result says to which experiment it belongs. If it does not, a folder that ends in
+    EXPERIMENT/ROW/DATASET is that of a stored result, if its experiment and row are known, or if
+    it lies at least two levels below a folder in ``paths``.
 
     Args:
         paths (Sequence[Path]): Folders of trainings, or folders that hold such folders.
@@ -173,11 +176,16 @@ def _result(file: Path, single: bool) -> Result | None:
             f"{file}: is not a report of mgnni train ({type(error).__name__}: {error}); leave it "
             "out, or train again"
         ) from error
-    return Result(folder, 0, "", "", str(report["model"]), report, header, runs)
+    names = ("", "", report["dataset"], report["model"])
+    return Result(folder, 0, *names, report, header, runs)
 
 
 def _placed(result: Result, root: Path, known: Collection[tuple[str, str]]) -> Result:
-    """Return a result with the names of its experiment and row, if it has them."""
+    """Return a result with the names of its experiment, row and column, if it has them."""
+    stated = str(result.report.get("experiment", "")).split("/")
+    if len(stated) == 3:
+        experiment, row, column = stated
+        return replace(result, experiment=experiment, row=row, column=column, label=row)
     parts, below = result.folder.resolve().parts, len(result.folder.parts) - len(root.parts)
     if len(parts) < 4 or parts[-1] != result.dataset:
         return result
