@@ -46,15 +46,15 @@ class Outline(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def outline(trainings, stored):
+def page(trainings, stored):
+    """The text of a page, without plotly.js."""
     rows = read_rows(stored / "experiments")
     results = in_order(read_results([trainings, stored / "results"]), rows)
-    text = make_page(results, rows, "/* plotly */")
-    return text, Outline(text)
+    return make_page(results, rows, "/* plotly */")
 
 
-def test_the_structure_is_that_of_an_accessible_page(outline):
-    _, found = outline
+def test_the_structure_is_that_of_an_accessible_page(page):
+    found = Outline(page)
     assert ("html", {"lang": "en"}) in found.tags
     assert found.headings[0] == 1
     assert found.headings.count(1) == 1
@@ -69,8 +69,8 @@ def test_the_structure_is_that_of_an_accessible_page(outline):
     assert figures == ["figure", "figcaption", "details"] * len(plots)
 
 
-def test_every_figure_is_one_that_plotly_accepts(outline):
-    _, found = outline
+def test_every_figure_is_one_that_plotly_accepts(page):
+    found = Outline(page)
     for spec in found.specs:
         text = json.dumps(spec)
         for name in re.findall(r'"(@[^"]*)"', text):  # names of colours
@@ -79,8 +79,8 @@ def test_every_figure_is_one_that_plotly_accepts(outline):
         assert figure.data
 
 
-def test_text_from_data_is_never_markup(outline):
-    text, found = outline
+def test_text_from_data_is_never_markup(page):
+    text, found = page, Outline(page)
     assert HOSTILE not in text
     assert "onerror" in text  # it is there, escaped
     assert {tag for tag, _ in found.tags} & {"img", "iframe", "object", "embed", "base"} == set()
@@ -89,16 +89,16 @@ def test_text_from_data_is_never_markup(outline):
         assert "<img" not in json.dumps(spec)
 
 
-def test_nothing_is_loaded_from_elsewhere(outline):
-    text, found = outline
+def test_nothing_is_loaded_from_elsewhere(page):
+    text, found = page, Outline(page)
     assert "http://" not in text
     assert "https://" not in text
     assert [attrs["href"] for tag, attrs in found.tags if tag == "link"] == ["data:,"]
     assert "default-src 'none'" in text
 
 
-def test_scores_are_shown_with_their_mark_and_the_paper(outline, trainings):
-    text, _ = outline
+def test_scores_are_shown_with_their_mark_and_the_paper(page, trainings):
+    text = page
     marked = next(one for one in read_results([trainings]) if one.mark)
     score = f"{100 * marked.mean:.2f} ± {100 * marked.std:.2f}{marked.mark}"
     assert score in text

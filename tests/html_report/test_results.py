@@ -36,6 +36,16 @@ def test_stored_results_have_the_numbers_of_the_paper(stored):
         assert one.experiment == experiment
 
 
+def test_a_stored_result_says_where_it_belongs(stored, tmp_path):
+    rows = read_rows(stored / "experiments")
+    report = json.loads((stored / "results/webkb/first/red/report.json").read_text())
+    stated = {**report, "dataset": "data", "experiment": "webkb/first/grey", "quick": True}
+    (tmp_path / "report.json").write_text(json.dumps(stated))
+    (one,) = in_order(read_results([tmp_path]), rows)
+    assert (one.dataset, one.column, one.label) == ("data", "grey", "First of paper (quick)")
+    assert paper_score(one, rows) == PaperScore(0.5, None)
+
+
 def test_a_training_is_compared_with_the_only_row_of_its_model(stored, trainings):
     rows = read_rows(stored / "experiments")
     (one,) = read_results([stored / "results" / "webkb" / "first" / "red"])
