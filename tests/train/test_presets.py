@@ -15,8 +15,8 @@ from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
 from mgnni.train.config import Config, changed, options_class
 from mgnni.train.ensemble import build_model, num_parameters
 from mgnni.train.presets import (
+    BASES,
     KINDS,
-    PRESETS,
     preset_blocks,
     preset_file,
     preset_for,
@@ -30,7 +30,7 @@ GRAPHS = ("mutag", "ptc", "ptc-mr", "proteins", "nci1", "imdb-binary", "imdb-mul
 PAPER = (*WEBKB, *WIKIPEDIA, *PPI, *GRAPHS, "chains", "colors")
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", BASES)
 @pytest.mark.parametrize("name", PAPER)
 def test_every_dataset_of_the_paper_has_a_model(name, preset):
     entry = ENTRIES[name]
@@ -174,6 +174,37 @@ def test_other_data_have_a_sensible_configuration():
     assert rows.shape == (2, 3)
 
 
+TABLE = [name for name, entry in MODELS.items() if "graphs" in entry.tables]
+
+
+@pytest.mark.parametrize("model", TABLE)
+def test_graph_models_of_the_table_select_by_the_loss_of_their_small_validation_sets(model):
+    for name in GRAPHS:
+        for preset in PRESETS:
+            chosen = preset_for(name, "graph", preset, model)
+            assert (chosen.stopping, chosen.patience) == ("loss", None)
+
+
+@pytest.mark.parametrize("model", ["gin", "gcn"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_gin_and_its_gcn_have_the_updates_of_gins_script(name, model):
+    chosen = preset_for(name, "graph", model=model)
+    assert chosen.epochs * chosen.batches_per_epoch == 17_500
+    options = "lr weight_decay batch_size schedule lr_period lr_decay shuffle"
+    assert values(chosen, options) == (0.01, 0.0, 32, "step", 50, 0.5, True)
+    count = (chosen.model.num_layers, build_model(chosen, 7, 2, "graph").readout.linear)
+    assert (count[0], len(count[1])) == ((5 if model == "gin" else 4), 5)
+    assert preset_for("anything", "graph", model=model).batches_per_epoch is None
+
+
+def test_dgcnn_trains_on_single_graphs_or_at_a_rate_scaled_by_the_root_of_the_batch():
+    rates = {"mutag": 1e-4, "ptc": 1e-4, "nci1": 1e-4, "proteins": 1e-5, "imdb-multi": 1e-4}
+    for name, rate in rates.items():
+        chosen = preset_for(name, "graph", model="dgcnn")
+        assert chosen.batch_size == (1 if name in ("mutag", "ptc") else 50)
+        assert chosen.lr == pytest.approx(rate * chosen.batch_size**0.5, rel=0.02)
+
+
 def test_an_unknown_preset_is_refused():
     with pytest.raises(ArgumentError, match=r"'preset' must be one of .*did you mean 'authors'"):
         preset_for("cornell", "node", "author")
@@ -195,7 +226,7 @@ def blocks_of(name: str) -> Iterator[dict[str, Any]]:
 
 def test_every_model_has_a_file_and_no_file_is_without_a_model():
     folder = resources.files("mgnni.train") / "preset_files"
-    assert {file.name for file in folder.iterdir()} == {
+    assert {file.name for file in folder.iterdir() if file.name != "tuned"} == {
         f"{name}.json" for name in (*MODELS, "shared")
     }
 
@@ -227,8 +258,8 @@ def test_a_file_names_only_known_datasets_options_and_blocks(name):
     for entry in file["presets"]:
         assert set(entry) <= {"datasets", "preset", "settings"}
         assert set(entry["datasets"]) <= NAMES
-        assert entry.get("preset", "paper") in PRESETS
-        which = [entry["preset"]] if "preset" in entry else PRESETS
+        assert entry.get("preset", "paper") in BASES
+        which = [entry["preset"]] if "preset" in entry else BASES
         seen += [(dataset, preset) for dataset in entry["datasets"] for preset in which]
         used += [one for one in entry["settings"] if isinstance(one, str)]
     assert len(set(seen)) == len(seen), "two presets for one dataset"

@@ -111,6 +111,7 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "Viewpoint, ICML 2023",
         "differs": "Solved by Anderson acceleration to a certified tolerance. The authors use "
         "operator splitting with a truncated series for an inverse and keep states between epochs. "
+        "encoder=True is their network for graph classification. "
         "Their code has the orthogonal weight only; the monotone one "
         "(parametrization='monotone') follows the table in their README, with the normalised "
         "Laplacian, for which its bound is proven.",
@@ -123,9 +124,9 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "largest degree; logits = V tanh(Φ Σ_v z_v) + b",
         "paper": "Gallicchio and Micheli, Fast and Deep Graph Neural Networks, AAAI 2020",
         "differs": "The linear readout is trained by gradient descent like all models here, not by "
-        "ridge regression. Weights are scaled by the spectral norm, which proves the contraction, "
-        "and the states are solved for to a certified error. On directed graphs k is the square "
-        "root of the largest in-degree times the largest out-degree.",
+        "ridge regression. Weights are scaled by the spectral norm, not the radius, which proves "
+        "the contraction, and the states are solved for to a certified error. On directed graphs k "
+        "is the square root of the largest in-degree times the largest out-degree.",
         "tables": ("graphs",),
     },
 }

@@ -7,7 +7,8 @@ the same file or in ``shared.json``; later blocks override earlier ones.
 
 MGNNI has two presets per benchmark: ``paper`` follows the text of the paper, with what it leaves
 open taken from the released code or chosen on the validation set, and ``authors`` follows the
-commands in the README of the released code.
+commands in the README of the released code. A model also has the preset ``tuned`` for the
+benchmarks that it was tuned on; see :mod:`mgnni.train.tuned`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from mgnni.models.catalog import MGNNI, find_model
 from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
 from mgnni.train.config import Config, changed, options_class
 
-PRESETS = ("paper", "authors")
+BASES, TUNED = ("paper", "authors"), "tuned"
+PRESETS = (*BASES, TUNED)
 KINDS: dict[str, tuple[str, ...]] = {
     "heterophilic": (
         *("cornell", "cornell-fixed", "texas", "wisconsin"),
@@ -48,7 +50,7 @@ def preset_for(
             (default: :obj:`"paper"`)
         model (str, optional): Name of the model. (default: :obj:`"mgnni"`)
     """
-    check_choice("preset", preset, PRESETS)
+    check_choice("preset", preset, BASES)
     config = Config(options_class(model)(), model)
     return changed(config, _values(model, preset_blocks(dataset, level, preset, model)))
 
