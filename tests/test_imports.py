@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 MAY_IMPORT["train"] |= {"data", "files", "version"}
 MAY_IMPORT["bench"] |= {"data"}
+MAY_IMPORT["reproduce"] = MAY_IMPORT["train"] | {"train"}
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 
 # Used by the command line only: the library works, and starts fast, without them.

@@ -16,6 +16,7 @@ from mgnni.cli.datasets import Datasets
 from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
+from mgnni.cli.reproduce import Reproduce
 from mgnni.cli.train import Train
 from mgnni.cli.tune import Tune
 from mgnni.errors import ArgumentError, MgnniError, closest
@@ -30,7 +31,8 @@ Example: mgnni train texas
 Example: mgnni predict runs/texas texas
 """
 COMMANDS: dict[str, type[Command]] = {
-    one.__name__.lower(): one for one in (Quickstart, Datasets, Models, Train, Tune, Predict, Bench)
+    one.__name__.lower(): one
+    for one in (Quickstart, Datasets, Models, Train, Tune, Predict, Reproduce, Bench)
 }
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")
