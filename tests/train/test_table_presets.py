@@ -5,7 +5,7 @@ import torch
 
 from mgnni.models.catalog import MODELS
 from mgnni.train.ensemble import build_model
-from mgnni.train.presets import KINDS, PRESETS, preset_file, preset_for
+from mgnni.train.presets import BASES, KINDS, preset_file, preset_for
 
 WEBKB = preset_file("shared")["groups"]["webkb"]
 WIKIPEDIA = preset_file("shared")["groups"]["wikipedia"]
@@ -59,7 +59,7 @@ ON_NODES = [name for name in MODELS if name != "dgcnn"]  # it classifies whole g
 TRAINING = "epochs patience stopping schedule clip precision"
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", BASES)
 @pytest.mark.parametrize("name", ON_NODES)
 def test_all_models_have_one_budget_and_one_rule_on_heterophilic_graphs(name, preset):
     for dataset in KINDS["heterophilic"]:
