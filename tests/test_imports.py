@@ -21,10 +21,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_IMPORT["kernels"] |= {"files"}
 MAY_IMPORT["train"] |= {"data", "files", "version"}
 MAY_IMPORT["bench"] |= {"data"}
+MAY_IMPORT["reproduce"] = MAY_IMPORT["train"] | {"train"}
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 
 # Used by the command line only: the library works, and starts fast, without them.
-OPTIONAL = ("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric")
+OPTIONAL = ("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric", "optuna")
 
 
 def imported_parts(path: Path, root: str) -> set[str]:

@@ -13,18 +13,17 @@ from typing import Any
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError
-from mgnni.models.catalog import MGNNI
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.fitted import Fitted
 from mgnni.train.folder import Folder
-from mgnni.train.presets import preset_for
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
 from mgnni.train.source import find_source
 from mgnni.train.training import OnEpoch, Training
+from mgnni.train.tuned import find_preset
 
 SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
 
@@ -62,14 +61,16 @@ def fit(
         data (str or Path or Data or Dataset or list[Data] or Task): Name of a benchmark, path of a
             folder or file, PyG object, or :class:`~mgnni.data.task.Task`.
         model (str, optional): Name of the model, see :data:`mgnni.models.catalog.MODELS`.
-            (default: :obj:`"mgnni"`)
+            (default: that of ``preset`` if it is a file, or ``"mgnni"``)
         split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``.
             (default: :obj:`0`)
         seed (int or Sequence[int], optional): Seeds of initial weights and dropout.
             (default: :obj:`0`)
         rule (str, optional): Rule that selects the epoch to report: ``"validation"``, ``"gin"``,
-            ``"fold-max"`` or ``"test-max"``. (default: :obj:`"validation"`)
-        preset (str, optional): ``"paper"`` or ``"authors"``. (default: :obj:`"paper"`)
+            ``"fold-max"`` or ``"test-max"``. All but the first train on what benchmarks with folds
+            would hold out for validation. (default: :obj:`"validation"`)
+        preset (str, optional): ``"paper"``, ``"authors"`` or ``"tuned"``, or the path of a
+            ``preset.json`` of ``mgnni tune``. (default: :obj:`"paper"`)
         config (Config, optional): Configuration instead of a preset. (default: :obj:`None`)
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
         tables (TableOptions, optional): Names of the columns of your files and how to read them,
@@ -101,10 +102,12 @@ def fit(
     Returns:
         Fitted: The trained model; its ``report`` has scores, rule and solver statistics.
     """
-    source = find_source(data, options=options, tables=tables, metric=metric, num_splits=num_splits)
+    source = find_source(
+        data, options=options, tables=tables, metric=metric, rule=rule, num_splits=num_splits
+    )
     task = source.task
     if config is None:
-        config = preset_for(source.preset, task.level, preset, model or MGNNI)
+        config = find_preset(source.preset, task.level, preset, model)
     elif model not in (None, config.architecture):
         raise ArgumentError(
             f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "

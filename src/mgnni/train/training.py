@@ -133,7 +133,7 @@ class Training:
         now = learner.ensemble.snapshot()
         learner.use_best()
         val = self._measure("val") if self.validates else [{} for _ in learner.runs]
-        test = self._measure("test", only=done)
+        test = self._measure("test", only=done) if self.experiment.test else [{} for _ in done]
         learner.ensemble.restore(now)
         for place, measured in zip(done, test, strict=True):
             self.finished.append(
