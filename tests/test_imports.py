@@ -24,7 +24,7 @@ MAY_IMPORT["reproduce"] = MAY_IMPORT["train"] | {"train"}
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 
 # Used by the command line only: the library works, and starts fast, without them.
-OPTIONAL = ("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric")
+OPTIONAL = ("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric", "optuna")
 
 
 def imported_parts(path: Path, root: str) -> set[str]:

@@ -140,6 +140,9 @@ def test_a_rule_that_looks_at_test_data_is_marked(call: Call, rule: str, mark: s
     assert f"by rule {rule}: " in shown
     assert f"{mark} chosen with the labels it is tested on: no estimate for new data" in shown
     assert shown.count(mark) == 3
+    other, sign = ("fold-max", "†") if rule == "gin" else ("gin", "‡")
+    assert re.search(rf"by other rules: validation [\d.]+ %, {other} [\d.]+ %{sign} train", shown)
+    assert re.search(r"train / val / test: \d+ / \d+ / \d+ labelled nodes", shown)
 
 
 def test_json_is_the_report_and_nothing_else(call: Call, place: Path) -> None:

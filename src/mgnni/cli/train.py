@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, Parser, UsageError, one_of
 from mgnni.cli.folders import training_folder
@@ -18,15 +18,12 @@ from mgnni.data.tables import schema as tables
 from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import closest
 from mgnni.models.catalog import MGNNI, MODELS, find_model
-from mgnni.train.config import (
-    PRECISIONS,
-    SCHEDULES,
-    STOPPING,
-    Config,
-    changed,
-    options_class,
-)
-from mgnni.train.presets import PRESETS, preset_for
+from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING, Config, changed, options_class
+from mgnni.train.presets import PRESETS
+from mgnni.train.tuned import find_preset, is_file, preset_model
+
+if TYPE_CHECKING:
+    from mgnni.train.source import Source
 
 # Repeated here because the modules that define them are slow to import; a test compares them.
 CHOICES: dict[str, Sequence[str]] = {
@@ -39,7 +36,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "precision": PRECISIONS,
     "input_map": ("mlp", "mlp-relu", "identity"),
     "fusion": ("attention", "mean"),
-    "head": ("linear", "residual", "graph"),
+    "head": ("linear", "mlp", "residual", "graph"),
     "normalization": ("auto", "sym", "dir", "out", "row", "none"),
     "flow": ("source_to_target", "target_to_source"),
     "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide dense".split()),
@@ -90,7 +87,9 @@ class Train(Command):
         "seed": "--seeds",
         "options": "--option",
         "model": "--model",
+        "preset": "--preset",
     }
+    no_options: ClassVar[Sequence[str]] = ("changes", "tables")
 
     data: str = field(metadata={"metavar": "DATA", "positional": True})
     """Benchmark, folder or file."""
@@ -113,7 +112,8 @@ class Train(Command):
     )
     """Metric to report and to select by."""
     preset: str = field(default="paper", metadata={"choices": PRESETS})
-    """Hyperparameters of a benchmark: of the paper first, or of its released code only."""
+    """Hyperparameters: of the paper first, of its released code only, or found by mgnni tune; also
+    the path of a preset.json of mgnni tune."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
@@ -122,6 +122,8 @@ class Train(Command):
     """Where to compute; auto uses a GPU if there is one."""
     one_by_one: bool = False
     """Train the runs on one graph one after another: same results, less memory."""
+    jobs: int | None = field(default=None, metadata={"unset": "as many as help"})
+    """Processes that train the splits of many graphs side by side: same results."""
     deterministic: bool = False
     """Make the training repeatable bit by bit on the same machine; one thread on a CPU."""
     checkpoint_every: float = 10.0
@@ -132,28 +134,33 @@ class Train(Command):
     @classmethod
     def parser(cls, args: Sequence[str]) -> Parser:
         """Return the parser with the options of the model, and the defaults of the benchmark."""
-        early = Parser("mgnni train", add_help=False)
-        early.add_argument("--model", type=one_of(list(MODELS)), default=MGNNI)
-        early.add_argument("--preset", type=one_of(PRESETS), default="paper")
+        prog = f"mgnni {cls.__name__.lower()}"
+        early = Parser(prog, add_help=False)
+        early.add_argument("--model", type=one_of(list(MODELS)))
+        names = one_of(PRESETS)
+        early.add_argument(
+            "--preset", type=lambda word: word if is_file(word) else names(word), default="paper"
+        )
         asked = early.parse(args, partly=True)
+        model = asked.get("model") or preset_model(asked["preset"])
         data = next((arg for arg in args if not arg.startswith("-")), "")
         level = "graph" if list(Path(data).glob("graphs.*")) else "node"
-        config = preset_for(benchmark_named(data) or "", level, asked["preset"], asked["model"])
-        shown = cls(data=data, architecture=asked["model"], preset=asked["preset"])
+        config = find_preset(benchmark_named(data) or "", level, asked["preset"], model)
+        shown = cls(data=data, architecture=model, preset=asked["preset"])
 
-        parser = Parser("mgnni train", cls.__doc__)
+        parser = Parser(prog, cls.__doc__)
         common = [one.name for one in fields(Command)]
-        parser.add_fields(parser, cls, defaults=shown, skip=(*common, "changes", "tables"))
+        parser.add_fields(parser, cls, defaults=shown, skip=(*common, *cls.no_options))
         parser.add_fields(parser, Command)
         choices = {name: {"choices": values} for name, values in CHOICES.items()}
         group = parser.group("training options", "Optimisation, and when it stops.")
         parser.add_fields(
             group, Config, defaults=config, details=choices, skip=NOT_OPTIONS, switches=True
         )
-        group = parser.group("model options", f"{find_model(asked['model']).title}.")
+        group = parser.group("model options", f"{find_model(model).title}.")
         if getattr(config.model, "solver", None) in MAP_SOLVERS:
             choices["solver"] = {"choices": MAP_SOLVERS}
-        options = options_class(asked["model"])
+        options = options_class(model)
         parser.add_fields(group, options, defaults=config.model, details=choices, switches=True)
         group = parser.group(
             "file options",
@@ -166,6 +173,7 @@ class Train(Command):
     @classmethod
     def create(cls, values: Mapping[str, Any]) -> Train:
         """Return the command; what is neither its own nor of a file is a hyperparameter."""
+        values = {"architecture": preset_model(values.get("preset", "paper")), **values}
         own = {one.name for one in fields(cls)}
         of_tables = {one.name for one in fields(TableOptions)}
         return cls(
@@ -174,12 +182,34 @@ class Train(Command):
             changes={k: v for k, v in values.items() if k not in own | of_tables},
         )
 
-    def run(self) -> None:
-        """Train, print and save."""
+    def find(self) -> tuple[Source, Config]:
+        """Return the data and the configuration."""
         check_data(self.data)
         of_benchmark = benchmark_options(self.option)
         if self.num_splits < 1:
             raise UsageError(f"--num-splits must be at least 1 (got {self.num_splits})")
+        from mgnni.train.source import find_source
+
+        source = find_source(
+            self.data,
+            options=of_benchmark,
+            tables=self.tables,
+            metric=self.metric,
+            rule=self.rule,
+            num_splits=self.num_splits,
+        )
+        task = source.task
+        preset = find_preset(source.preset, task.level, self.preset, self.architecture)
+        config = changed(preset, self.changes)
+        if getattr(config.model, "head", None) == "graph" and task.level != "graph":
+            raise UsageError(
+                f"--head graph is for whole graphs ({task.name} has one label per node); use "
+                "linear or residual"
+            )
+        return source, config
+
+    def run(self) -> None:
+        """Train, print and save."""
         if not self.checkpoint_every >= 0:
             raise UsageError(
                 f"--checkpoint-every must be at least 0 seconds (got {self.checkpoint_every})"
@@ -190,23 +220,9 @@ class Train(Command):
         from mgnni.train.experiment import Experiment, runs_of
         from mgnni.train.fit import train
         from mgnni.train.report import to_json
-        from mgnni.train.source import find_source
 
-        source = find_source(
-            self.data,
-            options=of_benchmark,
-            tables=self.tables,
-            metric=self.metric,
-            num_splits=self.num_splits,
-        )
+        source, config = self.find()
         task = source.task
-        preset = preset_for(source.preset, task.level, self.preset, self.architecture)
-        config = changed(preset, self.changes)
-        if getattr(config.model, "head", None) == "graph" and task.level != "graph":
-            raise UsageError(
-                f"--head graph is for whole graphs ({task.name} has one label per node); use "
-                "linear or residual"
-            )
         runs = runs_of(task, self._splits(), self.seeds)
         experiment = Experiment(
             source,
@@ -217,6 +233,7 @@ class Train(Command):
             device=self.device,
             deterministic=self.deterministic,
             checkpoint_every=self.checkpoint_every,
+            jobs=self.jobs,
         )
         other = "" if self.architecture == MGNNI else f"-{self.architecture}"
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)

@@ -174,6 +174,26 @@ class Task:
         """Returns the task with other splits."""
         return self._changed(splits=splits)
 
+    def without_test(self, splits: Sequence[int]) -> Task:
+        """Returns the task without test sets, and with the labels that some splits train on only.
+
+        All other rows are unlabelled, so nothing that is given this task can depend on the test
+        labels of these splits.
+
+        Args:
+            splits (Sequence[int]): Indices of splits. They keep their indices; the other splits
+                become equal to the first of them.
+        """
+        none = torch.zeros(0, dtype=torch.long)
+        kept = [self.rows(index, part) for index in splits for part in ("train", "val")]
+        unknown = torch.ones(self.num_rows, dtype=torch.bool)
+        unknown[torch.cat(kept)] = False
+        labels = self._labels.clone()
+        labels[unknown] = float("nan") if self.multilabel else -1
+        found = [index if index in splits else splits[0] for index in range(len(self.splits))]
+        bare = [Split(self.splits[i].train, self.splits[i].val, none) for i in found]
+        return self._changed(labels=labels, splits=bare)
+
     def with_graphs(self, graphs: Sequence[Data]) -> Task:
         """Returns the task with transformed graphs; it shares the count of test evaluations."""
         task = self._changed(graphs=graphs)

@@ -15,6 +15,8 @@ import numpy
 import torch
 import torch_geometric
 
+from mgnni.data.rules import scores_of
+from mgnni.data.split import PARTS
 from mgnni.data.task import Task
 from mgnni.train.training import Training
 from mgnni.version import __version__
@@ -48,12 +50,14 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
     """
     experiment, task, rule = training.experiment, training.task, training.rule
     results = training.results()
-    score = rule.score([one.history(task.metric) for one in results])
+    histories = [one.history(task.metric) for one in results]
+    score = rule.score(histories)
     runs = []
     for one, value, epoch in zip(results, score.values, score.epochs, strict=True):
         run: dict[str, Any] = {
             "split": one.run.split,
             "seed": one.run.seed,
+            "rows": {part: task.rows(one.run.split, part).numel() for part in PARTS},
             "epochs": one.epochs,
             "best_epoch": one.selected_epoch,
             "val": one.val,
@@ -76,6 +80,10 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
             "mark": rule.mark,
         },
         "score": {"mean": score.mean, "std": score.std, "n": score.n},
+        "scores": {
+            name: {"mean": one.mean, "std": one.std, "n": one.n, "mark": one.mark}
+            for name, one in scores_of(histories).items()
+        },
         "runs": runs,
         "config": experiment.config.to_dict(),
         "parameters": sum(one.numel() for one in experiment.model.parameters()),
@@ -114,7 +122,7 @@ def fingerprint(task: Task) -> str:
         if tensor is not None
     ]
     for index in range(len(task.splits)):
-        tensors += [task.rows(index, part) for part in ("train", "val", "test")]
+        tensors += [task.rows(index, part) for part in PARTS]
         tensors += [task.targets(index, part) for part in ("train", "val")]
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())

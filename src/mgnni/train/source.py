@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch_geometric.data import Data, Dataset
 
-from mgnni.data.catalog import ENTRIES, benchmark_named
+from mgnni.data.catalog import ENTRIES, benchmark_named, find_entry
 from mgnni.data.registry import load_task
+from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.split import random_splits
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
@@ -20,6 +21,7 @@ from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
 
 FRACTIONS = (0.6, 0.2, 0.2)
+FOLDED = "tu"  # the family of benchmarks whose validation sets are taken from training folds
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ def find_source(
     options: dict[str, Any] | None = None,
     tables: TableOptions | None = None,
     metric: str | None = None,
+    rule: str = DEFAULT_RULE,
     num_splits: int = 1,
     split_seed: int = 0,
 ) -> Source:
@@ -59,6 +62,9 @@ def find_source(
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
         tables (TableOptions, optional): Roles of the columns of files. (default: :obj:`None`)
         metric (str, optional): Metric to use instead of that of the task. (default: :obj:`None`)
+        rule (str, optional): Rule that selects the epoch to report. If it needs no validation set
+            and the benchmark holds one out of its training folds, nothing is held out, unless
+            ``options`` has a ``val_fraction``. (default: :obj:`"validation"`)
         num_splits (int, optional): Number of splits to draw if the data have none, stratified,
             60/20/20. (default: :obj:`1`)
         split_seed (int, optional): Seed of these splits. (default: :obj:`0`)
@@ -76,7 +82,7 @@ def find_source(
                 f"options for columns are for data in files (got {', '.join(tables.given())} for "
                 f"the benchmark or task {name}); leave them out, or write ./{name} for a path"
             )
-        task = load_task(name, **(options or {})) if benchmark else data
+        task = load_task(name, **_options(name, options, rule)) if benchmark else data
         task = task if metric is None else task.with_metric(metric)
         task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
         return Source(task, None, name if benchmark else task.name)
@@ -93,6 +99,12 @@ def find_source(
     task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
     return Source(task, file.schema, origin)
+
+
+def _options(name: str, given: dict[str, Any] | None, rule: str) -> dict[str, Any]:
+    """Return the options of a benchmark; a rule without validation trains on whole folds."""
+    whole = not get_rule(rule).needs_validation and find_entry(name).family == FOLDED
+    return {**({"val_fraction": 0.0} if whole else {}), **(given or {})}
 
 
 def _read(name: str, tables: TableOptions | None) -> GraphFile:
