@@ -180,7 +180,7 @@ TABLE = [name for name, entry in MODELS.items() if "graphs" in entry.tables]
 @pytest.mark.parametrize("model", TABLE)
 def test_graph_models_of_the_table_select_by_the_loss_of_their_small_validation_sets(model):
     for name in GRAPHS:
-        for preset in PRESETS:
+        for preset in BASES:
             chosen = preset_for(name, "graph", preset, model)
             assert (chosen.stopping, chosen.patience) == ("loss", None)
 
