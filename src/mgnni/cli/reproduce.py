@@ -22,7 +22,7 @@ class FailedCells(MgnniError):
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce(Command):
-    """Train the tables of the MGNNI paper again, and compare.
+    """Train the tables of the paper again.
 
     EXPERIMENT is heterophilic, ppi or graphs (the tables of accuracies), scales, attention or
     attention-values (ablations), gamma or efficiency (times), or all. Every row of a table on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
@@ -55,7 +56,12 @@ def source_of(cell: Cell) -> Source:
 
 
 def train_cell(
-    cell: Cell, folder: Path, device: str, on_epoch: OnEpoch, source: Source | None = None
+    cell: Cell,
+    folder: Path,
+    device: str,
+    on_epoch: OnEpoch,
+    source: Source | None = None,
+    jobs: int | None = None,
 ) -> Fitted:
     """Train a cell, or continue it from its checkpoint.
 
@@ -65,6 +71,8 @@ def train_cell(
         device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
         on_epoch (Callable[[Epoch], None]): Called after every epoch.
         source (Source, optional): Its data, if they have been read. (default: :obj:`None`)
+        jobs (int, optional): Number of processes; ``None`` chooses it, and uses one if this is a
+            process that was started beside others. (default: :obj:`None`)
     """
     source = source or source_of(cell)
     on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
@@ -75,6 +83,7 @@ def train_cell(
         cell.rule,
         device=device,
         deterministic=on_cpu,
+        jobs=1 if multiprocessing.parent_process() is not None else jobs,
     )
     return train(experiment, folder, True, on_epoch, lambda note: None)
 
@@ -97,7 +106,7 @@ def seconds(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[st
         marks.append(time.perf_counter())
         on_epoch(epoch)
 
-    report = _report(train_cell(cell, folder, device, mark, source))
+    report = _report(train_cell(cell, folder, device, mark, source, jobs=1))
     spans = [after - before for before, after in itertools.pairwise(marks)]
     if len(spans) < 2:
         raise ArgumentError(

@@ -47,11 +47,8 @@ def tables(study: Study, found: Found, output: Path) -> list[Sheet]:
     """
     quick = any(cell.quick for cell in found)  # whose folder is inside of that of the command
     output = output.parent if quick else output
-    place = [
-        *(["--quick"] if quick else []),
-        *(["--output", str(output)] if output != OUTPUT else []),
-    ]
-    command = shlex.join(["mgnni", "reproduce", study.name, *place])
+    command = ["mgnni", "reproduce", study.name, *(["--quick"] if quick else [])]
+    command += [] if output == OUTPUT else ["--output", str(output)]
     return KINDS[study.kind].tables(study, found, shlex.join(command))
 
 

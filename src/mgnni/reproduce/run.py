@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from mgnni.data.catalog import find_entry
 from mgnni.errors import MgnniError
 from mgnni.reproduce.kinds import KINDS
 from mgnni.reproduce.store import DONE, keep, record_failure, stored
@@ -88,11 +89,17 @@ def run_cells(
             returns yields what is called after every epoch.
     """
     alone = [cell for cell in cells if jobs == 1 or KINDS[cell.study.kind].alone]
-    yield from _beside([cell for cell in cells if cell not in alone], output, device, jobs)
+    # The largest data first, so that the last training to finish is a short one.
+    beside = sorted((cell for cell in cells if cell not in alone), key=_size, reverse=True)
+    yield from _beside(beside, output, device, jobs)
     for cell in alone:
         with follow(cell) as on_epoch:
             outcome = run_cell(cell, output, device, on_epoch)
         yield outcome
+
+
+def _size(cell: Cell) -> int:
+    return len(cell.chosen_seeds) * (find_entry(cell.column.dataset).counts.edges or 0)
 
 
 def _beside(

@@ -87,16 +87,17 @@ def state_notes(study: Study, found: Found, command: str) -> list[str]:
         found (Mapping[Cell, Stored]): Its cells, and what is stored of them.
         command (str): The command that trains the experiment.
     """
-    notes = [f"{row.title}: {row.note}" for row in study.rows if row.note]
+    shown = {cell.row.name for cell in found}
+    notes = [f"{row.title}: {row.note}" for row in study.rows if row.note and row.name in shown]
     notes += study.notes
     if any(one.report is None for one in found.values()):
         notes.append(f"Missing cells are trained by `{command}`; finished ones are kept.")
     changed = sorted(str(cell) for cell, one in found.items() if one.state == OTHER)
     if changed:
-        shown = ", ".join(changed[:3]) + (" ..." if len(changed) > 3 else "")
+        some = ", ".join(changed[:3]) + (" ..." if len(changed) > 3 else "")
         notes.append(
             f"{CHANGED} made with other settings or fewer seeds than the definition has now "
-            f"({len(changed)}: {shown}); `{command} --replace` trains them again."
+            f"({len(changed)}: {some}); `{command} --replace` trains them again."
         )
     return notes
 

@@ -15,7 +15,9 @@ from typing import Any
 from mgnni.data.catalog import find_entry
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.train.config import Config, changed
-from mgnni.train.presets import preset_for
+from mgnni.train.presets import TUNED
+from mgnni.train.tuned import find_preset
+from mgnni.train.tuned import stored as tuned_presets
 
 QUICK_EPOCHS, QUICK_SPLITS = 20, 2
 
@@ -65,7 +67,8 @@ class Row:
         name (str): Name of its folder.
         label (str, optional): Title; ``None`` if it is the name.
         model (str, optional): Name of the model; ``None`` if it is that of the row.
-        preset (str, optional): Preset of the model. (default: :obj:`"paper"`)
+        preset (str, optional): Preset of the model, ``"paper"``, ``"authors"``, or ``"tuned"``,
+            which is left out where none is stored. (default: :obj:`"paper"`)
         changes (dict, optional): Hyperparameters that differ from the preset.
         data (dict, optional): The same for single columns, by name.
         columns (list, optional): Columns of the row; ``None`` if it has all.
@@ -141,12 +144,14 @@ class Study:
     quick: dict[str, Any] = field(default_factory=dict)
 
     def cells(self) -> list[Cell]:
-        """Return all cells, column by column."""
+        """Return all cells, column by column; a tuned row has the columns it was tuned for."""
+        tuned = tuned_presets()
         return [
             Cell(self, row, column)
             for column in self.columns
             for row in self.rows
             if row.columns is None or column.name in row.columns
+            if row.preset != TUNED or f"{row.architecture}-{column.dataset}" in tuned
         ]
 
     def only(self, models: Sequence[str], data: Sequence[str]) -> Study:
@@ -217,7 +222,7 @@ class Cell:
     def config(self) -> Config:
         """Return model and training hyperparameters."""
         row, data = self.row, self.column.dataset
-        preset = preset_for(data, find_entry(data).level, row.preset, row.architecture)
+        preset = find_preset(data, find_entry(data).level, row.preset, row.architecture)
         of_data = row.data.get(self.column.name, {})
         config = changed(preset, {**row.changes, **self.column.changes, **of_data})
         if not self.quick:
