@@ -48,6 +48,18 @@ def page_file(trainings: Path, stored: Path, tmp_path_factory: pytest.TempPathFa
     return file
 
 
+def eventually(page, expression, value):
+    """Whether an expression has a value within some seconds.
+
+    The page forbids ``eval``, which waiting functions of Playwright use.
+    """
+    for _ in range(100):
+        if page.evaluate(expression) == value:
+            return True
+        page.wait_for_timeout(100)
+    return False
+
+
 @pytest.fixture(scope="module")
 def browser():
     with sync_api.sync_playwright() as playwright:
@@ -72,9 +84,9 @@ def test_the_page_is_complete_in_a_browser(browser, page_file, width, scheme):
     page.goto(page_file.as_uri())
     page.evaluate(DRAW_ALL)
     plots = page.query_selector_all(".plot")
-    page.wait_for_function("document.querySelectorAll('.plot .main-svg').length > 0")
-    page.wait_for_timeout(300)
     assert len(plots) > 10
+    undrawn = "document.querySelectorAll('.plot:not(:has(.main-svg))').length"
+    assert eventually(page, undrawn, 0)
     for plot in plots:
         assert plot.evaluate(DRAWN) > 0, plot.get_attribute("aria-label")
     # No part of the page is wider than the window; wide tables scroll on their own.
@@ -94,7 +106,7 @@ def test_figures_follow_a_change_of_the_colour_scheme(browser, page_file):
     page.goto(page_file.as_uri())
     page.wait_for_selector(".plot .xtick text")
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function(f"{TICKS} === 'rgb(231, 236, 242)'")
+    assert eventually(page, TICKS, "rgb(231, 236, 242)")
     page.close()
 
 

@@ -44,7 +44,7 @@
       xaxis: axis(spec.layout.xaxis), yaxis: axis(spec.layout.yaxis),
     };
     box.dataset.drawn = "yes";
-    return Plotly.react(box, spec.data, layout, { responsive: true, displayModeBar: false });
+    Plotly.react(box, spec.data, layout, { responsive: true, displayModeBar: false });
   };
 
   const plots = [...document.querySelectorAll(".plot")];
