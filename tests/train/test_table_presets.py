@@ -5,7 +5,7 @@ import torch
 
 from mgnni.models.catalog import MODELS
 from mgnni.train.ensemble import build_model
-from mgnni.train.presets import KINDS, PRESETS, preset_file, preset_for
+from mgnni.train.presets import BASES, KINDS, preset_file, preset_for, space_for
 
 WEBKB = preset_file("shared")["groups"]["webkb"]
 WIKIPEDIA = preset_file("shared")["groups"]["wikipedia"]
@@ -59,7 +59,7 @@ ON_NODES = [name for name in MODELS if name != "dgcnn"]  # it classifies whole g
 TRAINING = "epochs patience stopping schedule clip precision"
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", BASES)
 @pytest.mark.parametrize("name", ON_NODES)
 def test_all_models_have_one_budget_and_one_rule_on_heterophilic_graphs(name, preset):
     for dataset in KINDS["heterophilic"]:
@@ -113,3 +113,16 @@ def test_eignn_has_a_normalised_head_on_wikipedia(name):
     assert values(chosen.model, "batch_norm dropout gamma variant") == (True, 0.5, 0.8, "iterative")
     graph = values(chosen.model, "normalization self_loops flow")
     assert graph == ("out", True, "target_to_source")
+
+
+def test_hyperparameters_chosen_on_validation_sets_are_from_their_search_spaces():
+    for name, options in (("cgs", "lr weight_decay gamma"), ("h2gcn", "num_layers weight_decay")):
+        space = space_for(name)
+        for dataset in KINDS["heterophilic"]:
+            config = preset_for(dataset, model=name)
+            for option in options.split():
+                value = getattr(config, option, None) or getattr(config.model, option)
+                assert value in space[option], (name, dataset, option)
+    assert preset_for("chameleon", model="cgs").lr == 0.001
+    rounds = [preset_for(data, model="h2gcn").model.num_layers for data in ("texas", "chameleon")]
+    assert rounds == [1, 2]

@@ -302,6 +302,10 @@ def test_the_space_of_mgnni_is_the_grid_of_its_paper():
     )
     assert len(search.points) == search.size == 24
     assert set(search.space) == set(space_for("mgnni")) == {"scales", "lr", "weight_decay"}
+    graphs = make_search(
+        find_source(graph_task()), config(), None, split=0, seed=0, trials=50, device="cpu"
+    )
+    assert len(graphs.points) == 8  # {1, 2} and {1, 3}, two learning rates, two weight decays
 
 
 @pytest.mark.parametrize(

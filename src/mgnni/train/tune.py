@@ -151,11 +151,12 @@ def make_search(
         reduction (int, optional): Factor between rungs. (default: :obj:`2`)
         **options (Any): Options of :class:`~mgnni.train.experiment.Experiment`.
     """
-    found = space_for(config.architecture) if space is None else space
+    task = source.task
+    found = space_for(config.architecture, task.level) if space is None else space
     found = {name: tuple(values) for name, values in found.items() if name not in fixed}
-    runs = runs_of(source.task, split, seed)
+    runs = runs_of(task, split, seed)
     splits = sorted({run.split for run in runs})
-    untested = Source(source.task.without_test(splits), source.schema, source.origin)
+    untested = Source(task.without_test(splits), source.schema, source.origin)
     experiment = Experiment(untested, config, runs, test=False, **options)
     return Search(experiment, found, trials, search_seed, prune, first_rung, reduction)
 
