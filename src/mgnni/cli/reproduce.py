@@ -100,13 +100,10 @@ class Reproduce(Command):
         from mgnni.cli.reproduce_output import Progress
         from mgnni.reproduce.overview import stored_cells
         from mgnni.reproduce.run import run_cells
-        from mgnni.reproduce.store import DONE, OTHER, clear
+        from mgnni.reproduce.store import DONE, OTHER
 
         writable_folder(output)
         found = stored_cells(cells, output)
-        for cell, one in found.items():
-            if one.state == OTHER and self.replace:
-                clear(cell, output)
         kept = (DONE,) if self.replace else (DONE, OTHER)
         missing = [cell for cell, one in found.items() if one.state not in kept]
         progress = Progress(found, missing, self.jobs)

@@ -20,7 +20,7 @@ import torch
 from mgnni.data.catalog import find_entry
 from mgnni.errors import MgnniError
 from mgnni.reproduce.kinds import KINDS
-from mgnni.reproduce.store import DONE, keep, record_failure, stored
+from mgnni.reproduce.store import DONE, OTHER, clear, keep, record_failure, stored
 from mgnni.reproduce.study import Cell
 from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch
@@ -50,6 +50,8 @@ class Outcome:
 def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcome:
     """Train a cell, or continue it, and store its report or why it failed.
 
+    A report that was made with other settings is replaced.
+
     Args:
         cell (Cell): The cell.
         output (Path): Folder of all experiments.
@@ -61,6 +63,8 @@ def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcom
         there = stored(cell, output)  # another process may have finished it
         if there.state == DONE:
             return Outcome(cell, there.report)
+        if there.state == OTHER:  # only now, so that no report is lost before its turn
+            clear(cell, output)
         report = KINDS[cell.study.kind].measure(cell, cell.folder(output), device, on_epoch)
         report = keep(cell, output, report)
     # One cell that fails, for whatever reason, does not stop the others.
