@@ -7,6 +7,7 @@ import json
 import reprlib
 import time
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,11 @@ def _read_json(file: Path, remedy: str) -> dict[str, Any]:
 
 
 def check_same(
-    folder: Path, there: dict[str, Any], header: dict[str, Any], what: str = "training"
+    folder: Path,
+    there: dict[str, Any],
+    header: dict[str, Any],
+    what: str = "training",
+    ignored: Collection[str] = (),
 ) -> None:
     """Check that a folder holds what is asked for.
 
@@ -200,10 +205,13 @@ def check_same(
         there (dict[str, Any]): The header of what it holds, read from JSON.
         header (dict[str, Any]): The header of what is asked for.
         what (str, optional): What it holds, for the message. (default: :obj:`"training"`)
+        ignored (Collection[str], optional): Entries that may differ, by their path.
     """
     asked = json.loads(to_json(header))
+    # Notes are texts, which may be worded differently in another version.
+    ignored = {"data.notes", *ignored}
     for path, a, b in _differences(there, asked):
-        if path != "data.notes":  # texts, which may be worded differently in another version
+        if path not in ignored:
             raise DataError(
                 f"{folder}: holds another {what}, with {path} = {reprlib.repr(a)} (asked "
                 f"for: {reprlib.repr(b)}); repeat its options to continue it, or choose another "

@@ -31,6 +31,8 @@ from mgnni.train.search import Search
 from mgnni.train.trial import Outcome
 
 JOURNAL, NAME = "journal.log", "mgnni"
+# Trials are independent, so machines with other versions of these may share a study.
+VERSIONS = tuple(f"versions.{name}" for name in ("python", "torch", "torch_geometric", "numpy"))
 STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 
 
@@ -97,7 +99,7 @@ class Study:
         if there is None:
             self.study.set_user_attr("header", json.loads(to_json(header)))
         else:
-            check_same(self.folder, there, header, "study")
+            check_same(self.folder, there, header, "study", VERSIONS)
 
     def _enqueue(self) -> None:
         """Enqueue all points that have no trial, or one whose process died."""
