@@ -48,7 +48,7 @@ def rates(make) -> list[float]:
         ({"schedule": "constant"}, lambda optimizer: lr_scheduler.ConstantLR(optimizer, 1.0)),
         ({"schedule": "step"}, lambda optimizer: lr_scheduler.ConstantLR(optimizer, 1.0)),
     ],
-    ids=str,
+    ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else "",
 )
 def test_every_schedule_is_that_of_pytorch(options, make):
     config = Config(epochs=EPOCHS, lr=0.01, **options)
