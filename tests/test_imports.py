@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"errors", "files"},
     **{name: set(LAYERS[:place]) for place, name in enumerate(LAYERS)},
 }
+MAY_IMPORT["range"] = set(LAYERS[: LAYERS.index("train")])
 MAY_IMPORT["train"] |= {"data", "files", "version"}
 MAY_IMPORT["bench"] |= {"data"}
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}

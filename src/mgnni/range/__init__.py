@@ -1,0 +1,1 @@
+"""The range of a graph model: which nodes influence which, theory and measurement."""
