@@ -108,7 +108,7 @@ def jacobian_influence(
         raise ArgumentError(f"'norm' must be 'frobenius' with outputs='random' (got {norm!r})")
     nodes = torch.arange(x.size(0)) if nodes is None else nodes
     nodes = check_nodes(nodes, x.size(0))
-    exact = accurate(model, tol)
+    exact = accurate(model, tol).requires_grad_(False)
     features = x.detach().double().requires_grad_()
     y = _outputs(exact, features, edge_index, edge_weight)
     if not y.requires_grad:
