@@ -16,6 +16,7 @@ from mgnni.cli.datasets import Datasets
 from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
+from mgnni.cli.range import Range
 from mgnni.cli.train import Train
 from mgnni.errors import ArgumentError, MgnniError, closest
 from mgnni.version import __version__
@@ -29,7 +30,8 @@ Example: mgnni train texas
 Example: mgnni predict runs/texas texas
 """
 COMMANDS: dict[str, type[Command]] = {
-    one.__name__.lower(): one for one in (Quickstart, Datasets, Models, Train, Predict, Bench)
+    one.__name__.lower(): one
+    for one in (Quickstart, Datasets, Models, Train, Predict, Range, Bench)
 }
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")

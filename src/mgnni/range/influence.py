@@ -65,12 +65,32 @@ def resolvent_rows(
         - **nodes:** ``(count,)``
         - **output:** ``(resolvents, count, num_nodes)``
     """
-    table, polynomials = _coefficients(propagation, resolvents, tol)
-    nodes = check_nodes(nodes, propagation.num_nodes)
-    parts = [rows for _, rows in _sweeps(propagation, table, polynomials, nodes)]
+    parts = [rows for _, rows in resolvent_blocks(propagation, resolvents, nodes, tol)]
     if not parts:
         return torch.empty(len(resolvents), 0, propagation.num_nodes, dtype=torch.float64)
     return torch.cat(parts, dim=1)
+
+
+def resolvent_blocks(
+    propagation: Propagation,
+    resolvents: Sequence[Resolvent],
+    nodes: Tensor,
+    tol: float = 1e-12,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yields the rows of :func:`resolvent_rows` in blocks that fit into memory.
+
+    Args:
+        propagation (Propagation): The operator.
+        resolvents (Sequence[Resolvent]): The matrices.
+        nodes (Tensor): The nodes.
+        tol (float, optional): Where expansions are cut off. (default: :obj:`1e-12`)
+
+    Yields:
+        Some of the nodes, and their rows, shape ``(resolvents, count, num_nodes)``.
+    """
+    nodes = check_nodes(nodes, propagation.num_nodes)
+    if len(resolvents):
+        yield from _sweeps(propagation, *_coefficients(propagation, resolvents, tol), nodes)
 
 
 def linear_influence(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,57 +104,73 @@ def hop_profile(
     Shapes:
         - **influence, distance:** ``(count, num_nodes)``
     """
-    return profile_of_blocks([(influence, distance)], sampled_from=sampled_from)
+    profiler = Profiler()
+    profiler.add(influence, distance)
+    return profiler.profile(sampled_from)
 
 
-def profile_of_blocks(
-    blocks: Iterable[tuple[Tensor, Tensor]], *, sampled_from: int | None = None
-) -> HopProfile:
-    """As :func:`hop_profile`, from rows that come block by block.
+class Profiler:
+    """Collects influences block by block, and returns their :class:`HopProfile`."""
 
-    Args:
-        blocks (Iterable[tuple[Tensor, Tensor]]): Pairs of ``influence`` and ``distance``.
-        sampled_from (int, optional): See :func:`hop_profile`. (default: :obj:`None`)
-    """
-    rows: list[Tensor] = []  # influence by distance, one row per node
-    counts: list[Tensor] = []
-    peaks: list[Tensor] = []
-    width = 0
-    for influence, distance in blocks:
+    def __init__(self) -> None:
+        self._num_nodes = 0
+        self._rows: list[Tensor] = []  # influence by distance, one row per measured node
+        self._pairs: list[Tensor] = []
+        self._largest: list[Tensor] = []
+
+    def add(self, influence: Tensor, distance: Tensor) -> None:
+        """Adds the rows of some nodes; see :func:`hop_profile`.
+
+        Args:
+            influence (Tensor): One row per measured node, one column per node of the graph.
+            distance (Tensor): Hops between them.
+
+        Shapes:
+            - **influence, distance:** ``(count, num_nodes)``
+        """
         if influence.shape != distance.shape or influence.dim() != 2:
             raise ArgumentError(
-                f"'distance' must have the shape of 'influence', (count, num_nodes) (got "
+                "'distance' must have the shape of 'influence', (count, num_nodes) (got "
                 f"{tuple(distance.shape)} and {tuple(influence.shape)}); see mgnni.range.hops_to"
             )
-        width = influence.size(1)
+        self._num_nodes = influence.size(1)
         hops = int(distance.max()) + 1 if distance.numel() else 1
         # Pairs without a path are collected in an extra column.
         place = torch.where(distance < 0, hops, distance).long().cpu()
         size = influence.double().cpu()
-        empty = torch.zeros(len(size), hops + 1, dtype=torch.float64)
-        rows.append(empty.scatter_add(1, place, size)[:, :hops])
-        counts.append(torch.bincount(place.flatten(), minlength=hops + 1)[:hops])
-        peak = torch.zeros(hops + 1, dtype=torch.float64)
-        peaks.append(peak.scatter_reduce(0, place.flatten(), size.flatten(), "amax")[:hops])
-    if not sum(len(one) for one in rows):
-        raise ArgumentError("'influence' must have at least one row (got none); measure a node")
-    hops = max(one.size(-1) for one in rows)
-    by_node = torch.cat([_padded(one, hops) for one in rows])
-    pairs = torch.stack([_padded(one, hops) for one in counts]).sum(0)
-    total = by_node.mean(0)
-    everything = by_node.sum(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
-    breadth = (by_node / everything) @ torch.arange(hops, dtype=torch.float64)
-    population = width if sampled_from is None else sampled_from
-    return HopProfile(
-        pairs,
-        torch.stack([_padded(one, hops) for one in peaks]).amax(0),
-        by_node.sum(0) / pairs.clamp(min=1),
-        total,
-        _half_width(by_node, population),
-        float(breadth.mean()),
-        len(by_node),
-        population,
-    )
+        rows = torch.zeros(len(size), hops + 1, dtype=torch.float64).scatter_add(1, place, size)
+        self._rows.append(rows[:, :hops])
+        self._pairs.append(torch.bincount(place.flatten(), minlength=hops + 1)[:hops])
+        largest = torch.zeros(hops + 1, dtype=torch.float64)
+        largest = largest.scatter_reduce(0, place.flatten(), size.flatten(), "amax")
+        self._largest.append(largest[:hops])
+
+    def profile(self, sampled_from: int | None = None) -> HopProfile:
+        """Returns the profile of all rows so far.
+
+        Args:
+            sampled_from (int, optional): See :func:`hop_profile`. (default: :obj:`None`)
+        """
+        if not sum(len(one) for one in self._rows):
+            raise ArgumentError(
+                "'influence' must have at least one row (got none); measure some nodes"
+            )
+        hops = max(one.size(-1) for one in self._rows)
+        rows = torch.cat([_padded(one, hops) for one in self._rows])
+        pairs = torch.stack([_padded(one, hops) for one in self._pairs]).sum(0)
+        together = rows.sum(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+        breadth = (rows / together) @ torch.arange(hops, dtype=torch.float64)
+        population = self._num_nodes if sampled_from is None else sampled_from
+        return HopProfile(
+            pairs,
+            torch.stack([_padded(one, hops) for one in self._largest]).amax(0),
+            rows.sum(0) / pairs.clamp(min=1),
+            rows.mean(0),
+            _half_width(rows, population),
+            float(breadth.mean()),
+            len(rows),
+            population,
+        )
 
 
 def _half_width(by_node: Tensor, population: int) -> Tensor:

@@ -1,0 +1,210 @@
+"""What ``mgnni range`` measures: a graph, or a trained model with its graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from mgnni.cli.arguments import UsageError
+from mgnni.data.task import Task
+from mgnni.graph.propagation import Propagation
+from mgnni.implicit.normalized_gram import normalized_gram
+from mgnni.layers.equilibrium import MultiscaleEquilibrium
+from mgnni.range.advice import advise, recommend
+from mgnni.range.hops import hops_to
+from mgnni.range.measure import States, jacobian_influence
+from mgnni.range.profile import hop_profile
+from mgnni.range.study import Setting, Study, sample_nodes, study_range
+from mgnni.train.fitted import Fitted
+from mgnni.train.learner import prepared
+from mgnni.train.report import describe
+from mgnni.train.source import find_source
+
+if TYPE_CHECKING:
+    from mgnni.cli.range import Range
+
+PREDICTIONS = 64  # nodes whose predictions are differentiated, unless asked otherwise
+FEW_CLASSES = 10  # up to which there is one cotangent per class
+
+
+def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the range of a graph, for every gamma with every scale.
+
+    Args:
+        command (Range): The command with its options.
+        options (dict[str, Any]): Options of the benchmark.
+    """
+    from mgnni.cli.range import GAMMAS, SCALES, WEIGHTS
+
+    gammas, scales = command.gamma or GAMMAS, command.scales or SCALES
+    if command.weight not in WEIGHTS:
+        raise UsageError(f"--weight must be one of {', '.join(WEIGHTS)} (got {command.weight!r})")
+    eigenvalue = dict.fromkeys(scales, 1.0)
+    if command.weight == "initial":
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(command.seed)
+            eigenvalue = eigenvalues(MultiscaleEquilibrium(command.channels, scales))
+    settings = [Setting(gamma, one, eigenvalue[one]) for gamma in gammas for one in scales]
+    task = find_source(command.data, options=options).task
+    graph = _joined(task.graphs)
+    edge_index, weight = graph.edge_index, graph.edge_weight
+    if command.undirected:
+        from torch_geometric.utils import to_undirected
+
+        edge_index, weight = to_undirected(
+            edge_index, weight, num_nodes=graph.num_nodes, reduce="max"
+        )
+    propagation = Propagation.from_edge_index(
+        edge_index,
+        graph.num_nodes,
+        weight,
+        normalization=command.normalization,
+        self_loops=not command.no_self_loops,
+    )
+    study = study_range(
+        propagation,
+        settings,
+        theta=command.theta,
+        samples=command.samples,
+        labeled=_labeled(task),
+        seed=command.seed,
+    )
+    return _result(task.name, propagation, study)
+
+
+def measure_training(
+    path: Path,
+    options: dict[str, Any],
+    theta: float,
+    samples: int | None,
+    seed: int,
+    run: int | None,
+) -> dict[str, Any]:
+    """Return the range of a trained model: of its equilibria, and of its predictions.
+
+    Args:
+        path (Path): Output folder of a training, or the model.pt in it.
+        options (dict[str, Any]): Options of the benchmark.
+        theta (float): The threshold.
+        samples (int, optional): Number of nodes to measure.
+        seed (int): Seed of the sample.
+        run (int, optional): Run of the training; the best one if None.
+    """
+    fitted = Fitted.load(path)
+    task = _task_of(path if path.is_dir() else path.parent, options)
+    model = fitted.model(run)
+    graph = prepared(_joined(task.graphs), fitted.config)
+    batch = graph.batch if len(task.graphs) > 1 else None
+    x = graph.x.to(next(model.parameters()).dtype)
+    propagation = model.propagation(x, graph.edge_index, graph.edge_weight, batch)
+    layers = [one for one in model.modules() if isinstance(one, MultiscaleEquilibrium)]
+    settings = [
+        Setting(layer.gamma, scale, value)
+        for layer in layers[:1]
+        for scale, value in eigenvalues(layer).items()
+    ]
+    study = study_range(
+        propagation,
+        settings,
+        theta=theta,
+        samples=samples,
+        labeled=_labeled(task),
+        seed=seed,
+    )
+    measured = model
+    if fitted.level == "graph":
+        if not layers:
+            raise UsageError(
+                f"{path} predicts whole graphs with a model without equilibria, whose range is "
+                "not defined by nodes; measure its data instead"
+            )
+        measured = States(model)  # type: ignore[assignment]
+    nodes = sample_nodes(propagation.num_nodes, samples or PREDICTIONS, seed)
+    influence = jacobian_influence(
+        measured,
+        x,
+        propagation,
+        nodes,
+        outputs="all" if len(fitted.classes) <= FEW_CLASSES and not layers else "random",
+    )
+    profile = hop_profile(influence, hops_to(propagation, nodes))
+    start = float(profile.largest[0])
+    found = _result(task.name, propagation, study)
+    found["run"] = str(path)
+    found["model"] = {
+        "architecture": fitted.config.architecture,
+        "of": "predictions" if fitted.level == "node" else "states",
+        "range": profile.effective_range(theta * start) if start > 0 else 0,
+        "profile": profile.to_dict(),
+    }
+    return found
+
+
+def eigenvalues(layer: MultiscaleEquilibrium) -> dict[int, float]:
+    """Return the largest eigenvalue of the weight of each scale."""
+    weight = normalized_gram(layer.factor.detach().double())
+    largest = torch.linalg.eigvalsh(weight)[:, -1]
+    return dict(zip(layer.scales, largest.clamp(max=1.0).tolist(), strict=True))
+
+
+def _result(name: str, propagation: Propagation, study: Study) -> dict[str, Any]:
+    symmetric = propagation.symmetric
+    return {
+        "command": "range",
+        "data": name,
+        "run": None,
+        "graph": {
+            "nodes": propagation.num_nodes,
+            "entries": propagation.pattern.nnz,
+            "undirected": symmetric,
+            "normalization": propagation.normalization,
+        },
+        "theta": study.theta,
+        "measured_nodes": len(study.nodes),
+        "longest": study.longest,
+        "is_diameter": len(study.nodes) == propagation.num_nodes,
+        "ranges": [one.to_dict() for one in study.ranges],
+        "model": None,
+        "advice": {
+            "text": recommend(study, symmetric=symmetric),
+            "scales": [
+                vars(one) for one in advise(study.longest, symmetric=symmetric, theta=study.theta)
+            ],
+        },
+    }
+
+
+def _joined(graphs: Sequence[Data]) -> Data:
+    return graphs[0] if len(graphs) == 1 else Batch.from_data_list(list(graphs))
+
+
+def _labeled(task: Task) -> Tensor | None:
+    """Return the labelled nodes of a task that predicts nodes."""
+    if task.level != "node" or not task.splits:
+        return None
+    return torch.cat([task.rows(0, part) for part in ("train", "val", "test")])
+
+
+def _task_of(folder: Path, options: dict[str, Any]) -> Task:
+    """Return the data of a training, and check that they have not changed."""
+    try:
+        stored = json.loads((folder / "config.json").read_text("utf-8"))["data"]
+        origin, expected = stored["origin"], stored["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{folder} must have the config.json of a training (got none that can be read); give "
+            "the output folder of mgnni train"
+        ) from None
+    task = find_source(origin, options=options).task
+    if describe(task)["fingerprint"] != expected:
+        raise UsageError(
+            f"{origin} is not what {folder} was trained on (its numbers or its splits differ); "
+            "repeat the --option and the file options of the training"
+        )
+    return task
