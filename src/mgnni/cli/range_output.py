@@ -44,13 +44,19 @@ def show_range(found: Mapping[str, Any]) -> None:
         console,
         f"Range: longest distance at which the influence exceeds theta = {small(found['theta'])}, "
         f"measured for {sample}"
-        + ("" if found["is_diameter"] else ", so the true one may be longer")
-        + ". Proven: no pair farther apart exceeds theta, whatever the graph. Paper: the bound as "
-        "printed; docs/math.md says where it fails.",
+        + ("." if found["is_diameter"] else ", so the true one may be longer."),
         style="dim",
     )
+    if found["ranges"]:
+        paragraph(
+            console,
+            "Proven: no pair farther apart exceeds theta, whatever the graph. Paper: the bound as "
+            "printed; docs/math.md says where it fails.",
+            style="dim",
+        )
     console.print()
-    paragraph(console, found["advice"]["text"])
+    for line in found["advice"]["text"].splitlines():
+        paragraph(console, line)
     console.print()
 
 
@@ -81,7 +87,7 @@ def draw_range(found: Mapping[str, Any], file: IO[bytes]) -> None:
     gammas = list(dict.fromkeys(one["gamma"] for one in found["ranges"]))[:PANELS]
     model = found["model"]
     count = max(len(gammas), 1)
-    figure = new_figure(3.4 * count + 1.2, 3.8)
+    figure = new_figure(3.2 * count + 2.0, 3.8)
     panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
     theta = found["theta"]
     for axes, gamma in zip(panels, gammas or [None], strict=True):
@@ -113,7 +119,7 @@ def draw_range(found: Mapping[str, Any], file: IO[bytes]) -> None:
     for style, name in (("-", "measured"), ("--", "proven bound"), (":", "paper's bound")):
         if found["ranges"]:
             handles += panels[0].plot([], [], style, color=FAINT, label=name)
-    panels[-1].legend(handles=handles, frameon=False, fontsize=8, loc="upper right")
+    figure.legend(handles=handles, frameon=False, fontsize=8.5, loc="outside right upper")
     title = f"{found['run'] or found['data']}: influence by distance"
     figure.suptitle(title, x=0.01, ha="left", size=12, weight="bold", color=INK)
     figure.savefig(file, format="png")

@@ -79,11 +79,15 @@ def _least(gamma: float, holds: Callable[[float, int], bool]) -> int | None:
 def recommend(study: Study, *, symmetric: bool) -> str:
     """Returns in words which of the measured settings suffice, or what would, and why.
 
+    One line per statement.
+
     Args:
         study (Study): What was measured.
         symmetric (bool): Whether the graph is undirected.
     """
     hops = study.longest
+    if not study.ranges:
+        return "The model has no linear equilibrium, so there are no bounds to compare with."
     if hops == 0:
         return "No measured node has a path to another, so the range does not matter."
     enough = [one.setting for one in study.ranges if one.measured >= hops]
@@ -110,4 +114,4 @@ def recommend(study: Study, *, symmetric: bool) -> str:
         )
     else:
         reason = "On a directed graph the range grows in proportion to scale and 1 / (1 - gamma)"
-    return " ".join([*lines, f"{reason} at most; it is shorter where a graph branches."])
+    return "\n".join([*lines, f"{reason} at most; it is shorter where a graph branches."])
