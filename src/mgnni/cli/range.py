@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mgnni.cli.arguments import Command, UsageError
-from mgnni.cli.folders import writable_folder
+from mgnni.cli.folders import result_folder
 from mgnni.cli.train import CHOICES, benchmark_options, check_data
 from mgnni.files import atomic_write
 
@@ -98,26 +98,18 @@ class Range(Command):
             raise UsageError(f"{there[0]} exists; pass --overwrite, or --output another folder")
         # Imported late because they are slow to import.
         from mgnni.cli.range_output import draw_range, show_range
+        from mgnni.cli.range_source import measure_data, measure_training
         from mgnni.train.report import to_json
 
-        writable_folder(output)
-        if trained:
-            from mgnni.cli.range_source import measure_training
-
-            found = measure_training(
-                path, options, self.theta, self.samples, self.seed, self.run_number
-            )
-        else:
-            from mgnni.cli.range_source import measure_data
-
-            found = measure_data(self, options)
-        text = to_json(found)
-        with atomic_write(output / FILES[0]) as file:
-            file.write(text.encode())
         drawn = importlib.util.find_spec("matplotlib") is not None
-        if drawn:
-            with atomic_write(output / FILES[1]) as file:
-                draw_range(found, file)
+        with result_folder(output):
+            found = (measure_training if trained else measure_data)(self, options)
+            text = to_json(found)
+            with atomic_write(output / FILES[0]) as file:
+                file.write(text.encode())
+            if drawn:
+                with atomic_write(output / FILES[1]) as file:
+                    draw_range(found, file)
         if self.json:
             sys.stdout.write(text)
             return

@@ -90,6 +90,7 @@ def draw_range(found: Mapping[str, Any], file: IO[bytes]) -> None:
     figure = new_figure(3.2 * count + 2.0, 3.8)
     panels = figure.subplots(1, count, sharey=True, squeeze=False)[0]
     theta = found["theta"]
+    highest = max([1.0, *(one["bound_curve"][0] for one in found["ranges"])])
     for axes, gamma in zip(panels, gammas or [None], strict=True):
         some = [one for one in found["ranges"] if one["gamma"] == gamma]
         reach = max([one["measured"] for one in some] + ([model["range"]] if model else []))
@@ -104,7 +105,7 @@ def draw_range(found: Mapping[str, Any], file: IO[bytes]) -> None:
             relative = [value / start for value in model["profile"]["largest"]]
             axes.plot(*_curve(relative, shown), color=INK, lw=2, label=f"{model['of']}, relative")
         axes.axhline(theta, color=FAINT, lw=0.8)
-        axes.set(yscale="log", xlabel="hops", ylim=(theta / 30, 100))
+        axes.set(yscale="log", xlabel="hops", ylim=(theta / 30, 2 * highest))
         if gamma is not None:
             axes.set_title(f"γ = {gamma:g}", loc="left", size=10, color=INK)
         axes.xaxis.get_major_locator().set_params(integer=True)

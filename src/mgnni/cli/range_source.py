@@ -78,27 +78,17 @@ def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     return _result(task.name, propagation, study)
 
 
-def measure_training(
-    path: Path,
-    options: dict[str, Any],
-    theta: float,
-    samples: int | None,
-    seed: int,
-    run: int | None,
-) -> dict[str, Any]:
+def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     """Return the range of a trained model: of its equilibria, and of its predictions.
 
     Args:
-        path (Path): Output folder of a training, or the model.pt in it.
+        command (Range): The command with its options.
         options (dict[str, Any]): Options of the benchmark.
-        theta (float): The threshold.
-        samples (int, optional): Number of nodes to measure.
-        seed (int): Seed of the sample.
-        run (int, optional): Run of the training; the best one if None.
     """
+    path, theta, samples, seed = Path(command.data), command.theta, command.samples, command.seed
     fitted = Fitted.load(path)
     task = _task_of(path if path.is_dir() else path.parent, options)
-    model = fitted.model(run)
+    model = fitted.model(command.run_number)
     graph = prepared(_joined(task.graphs), fitted.config)
     batch = graph.batch if len(task.graphs) > 1 else None
     x = graph.x.to(next(model.parameters()).dtype)
