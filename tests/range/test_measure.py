@@ -9,6 +9,7 @@ from torch_geometric.nn import GCN
 from torch_geometric.utils import total_influence
 
 from mgnni import EIGNN, MGNNI, Propagation, make_model, normalized_gram
+from mgnni.data.chains import class_chains
 from mgnni.errors import ArgumentError
 from mgnni.range import (
     States,
@@ -163,3 +164,20 @@ def test_wrong_input_is_refused() -> None:
         hop_profile(torch.ones(2, 3), torch.ones(2, 4, dtype=torch.long))
     with pytest.raises(ArgumentError, match="at least one row"):
         hop_profile(torch.ones(0, 3), torch.ones(0, 3, dtype=torch.long))
+
+
+def test_masking_the_first_node_in_float32_shows_nothing_after_25_hops() -> None:
+    """The figure of the paper for gamma = 0.5: EIGNN, with a weight whose eigenvalue is one."""
+    data = class_chains(5, 60, 2, train_fraction=0.2)
+    model = EIGNN(2, 2, 2, gamma=0.5)
+    with torch.no_grad():
+        model.equilibrium.factor.copy_(torch.ones(1, 2, 2))
+    states = States(model)
+    found = perturbation_response(states, data.x, data.edge_index, torch.tensor([0]), tol=None)[
+        0, :60
+    ]
+    exact = perturbation_response(states, data.x, data.edge_index, torch.tensor([0]))[0, :60]
+    assert (found[:8] > 1e-5).all()
+    assert (found[25:] <= 1e-9).all()
+    assert (exact[9:20] > 0).all()
+    torch.testing.assert_close(exact[5] / exact[4], torch.tensor(1 / 3).double(), rtol=1e-6, atol=0)
