@@ -131,6 +131,14 @@ def test_the_symmetric_bound_is_twice_the_sum_of_a_chain_and_no_larger_than_the_
         assert (bound <= distance_bound(0.8, hops, scale) * (1 + 1e-12)).all()
 
 
+def test_a_directed_chain_exceeds_the_bound_of_undirected_graphs() -> None:
+    propagation = chain(41, directed=True, loop=0.0)
+    moved = dense_resolvent(propagation, 0.8)[:, 0]
+    hops = hops_from(propagation, torch.tensor([0]))[0]
+    assert float(moved[40]) > 1000 * float(symmetric_bound(0.8, hops)[40])
+    assert (moved <= sound_bound(propagation, 0, hops, gamma=0.8) * (1 + 1e-9)).all()
+
+
 def test_the_bound_knows_the_largest_eigenvalue_and_the_norm_of_the_operator() -> None:
     propagation = chain(5, False)
     weight = torch.diag(torch.tensor([0.5, -0.25]))
