@@ -66,6 +66,7 @@ def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
         weight,
         normalization=command.normalization,
         self_loops=not command.no_self_loops,
+        dtype=torch.float64,
     )
     study = study_range(
         propagation,
@@ -92,7 +93,7 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     graph = prepared(_joined(task.graphs), fitted.config)
     batch = graph.batch if len(task.graphs) > 1 else None
     x = graph.x.to(next(model.parameters()).dtype)
-    propagation = model.propagation(x, graph.edge_index, graph.edge_weight, batch)
+    propagation = model.propagation(x.double(), graph.edge_index, graph.edge_weight, batch)
     layers = [one for one in model.modules() if isinstance(one, MultiscaleEquilibrium)]
     settings = [
         Setting(layer.gamma, scale, value)
@@ -107,21 +108,22 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
         labeled=_labeled(task),
         seed=seed,
     )
-    measured = model
+    measured, few = model, len(fitted.classes) <= FEW_CLASSES
     if fitted.level == "graph":
         if not layers:
             raise UsageError(
                 f"{path} predicts whole graphs with a model without equilibria, whose range is "
                 "not defined by nodes; measure its data instead"
             )
-        measured = States(model)  # type: ignore[assignment]
+        measured, few = States(model), False  # type: ignore[assignment]
     nodes = sample_nodes(propagation.num_nodes, samples or PREDICTIONS, seed)
     influence = jacobian_influence(
         measured,
         x,
         propagation,
         nodes,
-        outputs="all" if len(fitted.classes) <= FEW_CLASSES and not layers else "random",
+        outputs="all" if few else "random",
+        seed=seed,
     )
     profile = hop_profile(influence, hops_to(propagation, nodes))
     start = float(profile.largest[0])

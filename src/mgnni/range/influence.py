@@ -220,7 +220,7 @@ def _sweeps(
     propagation: Propagation, table: Tensor, polynomials: bool, nodes: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields nodes and their rows, shape ``(columns, count, num_nodes)``, block by block."""
-    operator = propagation.double().adjoint()
+    operator = propagation.double().to("cpu").adjoint()
     per_node = operator.num_nodes * (table.size(1) + TERMS + 4)
     size = max(min(NUMBERS // max(per_node, 1), 2 * PANEL), 1)
     for some in torch.split(nodes, size):

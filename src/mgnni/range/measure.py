@@ -76,6 +76,7 @@ def jacobian_influence(
     norm: str = "frobenius",
     outputs: str = "all",
     tol: float = 1e-12,
+    seed: int = 0,
 ) -> Tensor:
     r"""Returns the size of :math:`\partial y_q / \partial x_p` for nodes :math:`q` of any model.
 
@@ -97,6 +98,7 @@ def jacobian_influence(
             takes a single one with random signs: its squared norm is that of the Jacobian in
             expectation. Only for ``norm="frobenius"``. (default: ``"all"``)
         tol (float, optional): Tolerance of implicit layers. (default: :obj:`1e-12`)
+        seed (int, optional): Seed of the random signs. (default: :obj:`0`)
 
     Shapes:
         - **x:** ``(num_nodes, in_channels)``
@@ -119,6 +121,7 @@ def jacobian_influence(
     channels = y.size(1)
     each = channels if outputs == "all" else 1
     size = max(AT_ONCE // max(features.numel() * each, 1), 1)
+    generator = torch.Generator().manual_seed(seed)
     found = [torch.empty(0, x.size(0), dtype=torch.float64)]
     for some in torch.split(nodes, size):
         rows = y[some.to(y.device)]
@@ -127,7 +130,7 @@ def jacobian_influence(
             cotangents = torch.eye(count * channels, dtype=y.dtype, device=y.device)
             cotangents = cotangents.view(-1, count, channels)
         else:
-            signs = torch.randint(0, 2, (count, channels)).to(y) * 2 - 1
+            signs = torch.randint(0, 2, (count, channels), generator=generator).to(y) * 2 - 1
             cotangents = torch.diag_embed(signs.mT).permute(1, 2, 0)
         grads = _pulled_back(rows, features, cotangents).view(count, each, *features.shape)
         size_of = grads.abs().sum((1, 3)) if norm == "l1" else grads.square().sum((1, 3)).sqrt()

@@ -230,7 +230,7 @@ def shortest_walks(propagation: Propagation, nodes: Tensor, distance: Tensor, ho
         - **distance:** ``(count, num_nodes)``
         - **output:** ``(hops + 1,)``
     """
-    operator = propagation.double().adjoint()
+    operator = propagation.double().to("cpu").adjoint()
     term = torch.zeros(propagation.num_nodes, len(nodes), dtype=torch.float64)
     term[nodes, torch.arange(len(nodes))] = 1.0
     away = distance.mT
