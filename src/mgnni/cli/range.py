@@ -56,7 +56,9 @@ class Range(Command):
     """Weight of the equation: identity has the longest range, initial is g(F) before training."""
     channels: int = 64
     """Number of channels of the initial weight."""
-    samples: int | None = field(default=None, metadata={"unset": "as many as fit into 32 MB"})
+    samples: int | None = field(
+        default=None, metadata={"unset": "4 million pairs, at least 16 nodes"}
+    )
     """Number of nodes whose influences are measured; all if the graph has no more."""
     undirected: bool = False
     """Add the reverse of every edge."""
