@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mgnni import Propagation
 from mgnni.errors import ArgumentError
 from mgnni.range import chain_influence, linear_influence
 from mgnni.range.advice import advise, recommend
@@ -122,4 +123,16 @@ def test_recommendations_name_what_suffices_and_why() -> None:
     assert text.startswith("None of these settings reaches 299 hops")
     assert "square root of the scale" in text.splitlines()[-1]
     text = recommend(study_range(chain(3000, True), [Setting(0.5, 1)]), symmetric=False)
-    assert "in proportion to scale" in text.splitlines()[-1]
+    assert "in proportion to scale / (1 - gamma)" in text.splitlines()[-1]
+    tree = Propagation.from_edge_index(_binary_tree(9), 2**9 - 1)
+    text = recommend(study_range(tree, [Setting(0.5, 1)], theta=1e-4), symmetric=True)
+    assert "Where a graph branches, influence is divided." in text
+    assert "eigenvalue of their weights" not in text
+    text = recommend(study_range(tree, [Setting(0.5, 1, 0.2)], theta=1e-4), symmetric=True)
+    assert "The largest eigenvalue of their weights is 0.2." in text
+
+
+def _binary_tree(levels: int) -> torch.Tensor:
+    child = torch.arange(1, 2**levels - 1)
+    edges = torch.stack([(child - 1) // 2, child])
+    return torch.cat([edges, edges.flip(0)], dim=1)

@@ -14,6 +14,7 @@ from mgnni.range.study import Study
 
 LARGEST = 4096  # scale up to which advice is looked for
 GAMMAS = (0.8, 0.9, 0.95, 0.99)
+SMALL = 0.9  # eigenvalue below which the weights limit the range
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,30 @@ def recommend(study: Study, *, symmetric: bool) -> str:
         return "No measured node has a path to another, so the range does not matter."
     enough = [one.setting for one in study.ranges if one.measured >= hops]
     if enough:
-        best = min(enough, key=lambda one: (one.gamma, one.scale))
+        least = min(enough, key=lambda one: (one.gamma, one.scale))
         return (
-            f"gamma {best.gamma:g} with scale {best.scale} is enough: it reaches {hops} hops, the "
-            "longest distance that was measured. Smaller values solve faster."
+            f"gamma {least.gamma:g} with scale {least.scale} is enough: it reaches {hops} hops, "
+            "the longest distance that was measured. Smaller values solve faster."
         )
-    lines = [f"None of these settings reaches {hops} hops, the longest distance that was measured."]
-    for one in advise(hops, symmetric=symmetric, theta=study.theta):
+    best = max(study.ranges, key=lambda one: one.measured)
+    lines = [
+        f"None of these settings reaches {hops} hops, the longest distance that was measured. "
+        f"gamma {best.setting.gamma:g} with scale {best.setting.scale} reaches {best.measured}."
+    ]
+    largest = max(one.setting.eigenvalue for one in study.ranges)
+    if largest < SMALL:
+        lines.append(
+            f"The largest eigenvalue of their weights is {largest:.2g}. With one, the range would "
+            "be longer; training has to raise it."
+        )
+    found = advise(hops, symmetric=symmetric, theta=study.theta)
+    first = found[0]
+    if first.chain == 1:
+        lines.append(
+            f"On a chain of this length, gamma {first.gamma:g} with scale 1 and an eigenvalue of "
+            "one would be enough. Where a graph branches, influence is divided."
+        )
+    for one in found if first.chain != 1 else ():
         if one.possible is None:
             lines.append(f"gamma {one.gamma:g}: ruled out for all scales up to {LARGEST}.")
             continue
@@ -110,8 +128,8 @@ def recommend(study: Study, *, symmetric: bool) -> str:
     if symmetric:
         reason = (
             "On an undirected graph the range grows with the square root of the scale and of "
-            "1 / (1 - gamma)"
+            "1 / (1 - gamma) at most, so raising gamma is the shorter way."
         )
     else:
-        reason = "On a directed graph the range grows in proportion to scale and 1 / (1 - gamma)"
-    return "\n".join([*lines, f"{reason} at most; it is shorter where a graph branches."])
+        reason = "On a directed graph the range grows in proportion to scale / (1 - gamma) at most."
+    return "\n".join([*lines, reason])

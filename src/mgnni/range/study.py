@@ -133,7 +133,8 @@ def study_range(
         settings (Sequence[Setting]): The settings.
         theta (float, optional): The threshold :math:`\theta`. (default: :obj:`1e-6`)
         samples (int, optional): Number of nodes whose influences are measured, chosen at random;
-            all nodes if there are no more. By default as many as have 4 million distances, at least 16.
+            all nodes if there are no more. By default as many as have 4 million distances, and
+            at least 16.
         labeled (Tensor, optional): The labelled nodes, for the share of pairs in range.
             (default: :obj:`None`)
         seed (int, optional): Seed of the sample. (default: :obj:`0`)
