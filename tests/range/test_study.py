@@ -125,10 +125,10 @@ def test_recommendations_name_what_suffices_and_why() -> None:
     text = recommend(study_range(chain(3000, True), [Setting(0.5, 1)]), symmetric=False)
     assert "in proportion to scale / (1 - gamma)" in text.splitlines()[-1]
     tree = Propagation.from_edge_index(_binary_tree(9), 2**9 - 1)
-    text = recommend(study_range(tree, [Setting(0.5, 1)], theta=1e-4), symmetric=True)
+    text = recommend(study_range(tree, [Setting(0.5, 1)]), symmetric=True)
     assert "Where a graph branches, influence is divided." in text
     assert "eigenvalue of their weights" not in text
-    text = recommend(study_range(tree, [Setting(0.5, 1, 0.2)], theta=1e-4), symmetric=True)
+    text = recommend(study_range(tree, [Setting(0.5, 1, 0.2)]), symmetric=True)
     assert "The largest eigenvalue of their weights is 0.2." in text
 
 

@@ -128,7 +128,7 @@ def recommend(study: Study, *, symmetric: bool) -> str:
     if symmetric:
         reason = (
             "On an undirected graph the range grows with the square root of the scale and of "
-            "1 / (1 - gamma) at most, so raising gamma is the shorter way."
+            "1 / (1 - gamma) at most."
         )
     else:
         reason = "On a directed graph the range grows in proportion to scale / (1 - gamma) at most."
