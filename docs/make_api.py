@@ -60,6 +60,7 @@ SUBMODULES = {
     "mgnni.range.study": ("Setting", "study_range"),
     "mgnni.range.advice": ("advise", "recommend"),
     "mgnni.train.config": ("options_class",),
+    "mgnni.train.tune": ("tune",),
 }
 
 # Classes that are not constructed by calling them; their constructors are not shown.

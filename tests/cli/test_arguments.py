@@ -27,6 +27,7 @@ from mgnni.solve.prepare import METHODS
 from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.device import DEVICES
 from mgnni.train.presets import PRESETS
+from mgnni.train.trackers import TRACKERS
 
 Call = Callable[..., Any]  # see conftest.py
 
@@ -57,7 +58,7 @@ def test_the_choices_shown_are_those_of_the_library() -> None:
         **{"schedule": SCHEDULES, "stopping": STOPPING, "precision": PRECISIONS},
         **{"input_map": INPUT_MAPS, "fusion": FUSIONS, "head": HEADS, "memory": MEMORY},
         **{"normalization": (*NORMALIZATIONS, "auto"), "flow": FLOWS},
-        "solver": (*METHODS, "auto"),
+        **{"solver": (*METHODS, "auto"), "log": TRACKERS},
     }
     assert {name: set(values) for name, values in CHOICES.items()} == {
         name: set(values) for name, values in known.items()
