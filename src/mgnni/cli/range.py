@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mgnni.cli.arguments import Command, UsageError
+from mgnni.cli.data import benchmark_options, check_data
 from mgnni.cli.folders import result_folder
-from mgnni.cli.train import CHOICES, benchmark_options, check_data
+from mgnni.cli.train import CHOICES
 from mgnni.files import atomic_write
 
 GAMMAS, SCALES = (0.5, 0.8, 0.95), (1, 2, 4, 8)
