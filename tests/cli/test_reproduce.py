@@ -75,6 +75,10 @@ def test_the_table_alone_trains_nothing(call: Call, tmp_path: Path) -> None:
     assert "91.90 ± 5.50" in shown.out
     assert f"mgnni reproduce graphs --output {tmp_path / 'none'}" in " ".join(shown.out.split())
     assert not (tmp_path / "none").exists()
+    # A part without the row that the others are compared with.
+    part = call("reproduce", "graphs", "--model", "gin", "--table", "--output", tmp_path / "none")
+    assert part.status == 0
+    assert "89.00 ± 6.00" in part.out
     found = json.loads(call("reproduce", "ppi", "--table", "--json", "--output", tmp_path).out)
     assert {cell["state"] for cell in found["cells"]} == {"missing"}
 

@@ -117,9 +117,9 @@ def _places(study: Study, found: Found) -> list[Sheet]:
 def _differences(study: Study, found: Found) -> list[Sheet]:
     """Return the paired differences between the reference row and the others."""
     cells = {(cell.row.name, cell.column.name): cell for cell in found}
-    if not study.reference:
+    titles = [row.title for row in study.rows if row.name == study.reference]
+    if not titles:  # the experiment has no reference, or its row was not asked for
         return []
-    title = next(row.title for row in study.rows if row.name == study.reference)
     sheets = []
     for names in parts(study).values():
         columns = [one for one in study.columns if one.name in names]
@@ -132,7 +132,7 @@ def _differences(study: Study, found: Found) -> list[Sheet]:
                 for one in columns
             ]
             if row.name != study.reference and any(here):
-                lines.append([f"{title} − {row.title}", *here])
+                lines.append([f"{titles[0]} − {row.title}", *here])
         if lines:
             sheets.append(Sheet("Paired differences", ["", *(one.title for one in columns)], lines))
     note = (
