@@ -83,6 +83,7 @@ def test_a_training_is_measured_with_its_weights(call: Call, tmp_path: Path, mod
         (["nowhere"], "neither a benchmark"),
         (["chains", "--gamma", "1"], "--gamma must lie in [0, 1)"),
         (["chains", "--scales", "0"], "--scales must hold ints of at least 1"),
+        (["chains", "--scales", "1", "1"], "--scales must not repeat a scale"),
         (["chains", "--theta", "0"], "--theta must be positive"),
         (["chains", "--weight", "random"], "--weight must be one of identity, initial"),
         (["chains", "--samples", "0"], "--samples must be a positive int"),

@@ -131,6 +131,14 @@ def test_the_symmetric_bound_is_twice_the_sum_of_a_chain_and_no_larger_than_the_
         assert (bound <= distance_bound(0.8, hops, scale) * (1 + 1e-12)).all()
 
 
+def test_without_propagation_nothing_travels() -> None:
+    hops = torch.tensor([0, 1, 2, -1])
+    for bound in (distance_bound, symmetric_bound):
+        for scale in (1, 3):
+            assert bound(0.0, hops, scale).tolist() == [1, 0, 0, 0]
+    assert sound_range(1e-6, 0.0, symmetric=True) == 0
+
+
 def test_a_directed_chain_exceeds_the_bound_of_undirected_graphs() -> None:
     propagation = chain(41, directed=True, loop=0.0)
     moved = dense_resolvent(propagation, 0.8)[:, 0]

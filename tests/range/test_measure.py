@@ -79,6 +79,17 @@ def test_the_states_of_a_model_have_the_influence_of_the_resolvent() -> None:
     torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-6)
 
 
+def test_the_resolvent_agrees_with_pyg() -> None:
+    edges = chain_edges(9, directed=False)
+    model = EIGNN(1, 1, 2, gamma=0.9)  # one channel, so that all norms are the same
+    data = Data(x=features(9, 1), edge_index=edges)
+    total, breadth = total_influence(States(model).eval(), data, max_hops=8, normalize=False)
+    graph = Propagation.from_edge_index(edges, 9)
+    exact = hop_profile(linear_influence(graph, 1.0, 0.9), hops_to(graph, torch.arange(9)))
+    torch.testing.assert_close(exact.total.float(), total, rtol=1e-4, atol=1e-6)
+    assert exact.breadth == pytest.approx(breadth, rel=1e-4)
+
+
 def test_a_linear_model_responds_by_its_jacobian() -> None:
     model = EIGNN(3, 3, 2)
     x, nodes = features(), torch.tensor([1, 5])

@@ -14,6 +14,7 @@ from torch_geometric.data import Batch, Data
 from mgnni.cli.arguments import UsageError
 from mgnni.data.task import Task
 from mgnni.graph.propagation import Propagation
+from mgnni.implicit.check import check_scales
 from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.range.advice import advise, recommend
@@ -42,7 +43,7 @@ def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     """
     from mgnni.cli.range import GAMMAS, SCALES, WEIGHTS
 
-    gammas, scales = command.gamma or GAMMAS, command.scales or SCALES
+    gammas, scales = command.gamma or GAMMAS, check_scales(command.scales or SCALES)
     if command.weight not in WEIGHTS:
         raise UsageError(f"--weight must be one of {', '.join(WEIGHTS)} (got {command.weight!r})")
     eigenvalue = dict.fromkeys(scales, 1.0)

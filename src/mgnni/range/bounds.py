@@ -93,8 +93,9 @@ def symmetric_bound(contraction: float, distance: Tensor, scale: int = 1) -> Ten
     terms = front / (1 - rho) * rho ** hops.unsqueeze(-1)
     # Rounding must not turn a bound into less than it is.
     tail = terms.real.sum(-1) + ROUNDING * (1 + hops) * terms.abs().sum(-1)
-    # The formula counts the first coefficient twice; there the bound is 1 / (1 - a).
     bound = torch.minimum(tail, distance_bound(rate, hops, scale))
+    # The formula counts the coefficient of T_0 twice; all of them sum to 1 / (1 - a).
+    bound = torch.where(hops == 0, 1 / (1 - rate), bound)
     return torch.where(distance < 0, 0.0, bound[place])
 
 
