@@ -36,7 +36,7 @@ def test_a_graph_in_a_table_and_a_figure_out(call: Call, tmp_path: Path) -> None
 
 
 def test_json_goes_to_standard_output_alone(call: Call, tmp_path: Path) -> None:
-    args = ["range", "chains", *SMALL, *FEW, "--weight", "initial", "--samples", "7", "--json"]
+    args = ["range", "chains", *SMALL, *FEW, "--initial", "--samples", "7", "--json"]
     ended = call(*args, "--output", tmp_path)
     found = json.loads(ended.out)
     assert ended.out == (tmp_path / "range.json").read_text()
@@ -77,6 +77,29 @@ def test_a_training_is_measured_with_its_weights(call: Call, tmp_path: Path, mod
     assert "--gamma is given by the training" in ended.err
 
 
+def test_a_training_on_files_is_read_as_it_was(call: Call, tmp_path: Path) -> None:
+    folder, run = tmp_path / "mine", tmp_path / "run"
+    folder.mkdir()
+    nodes = "".join(f"{i},{'xy'[i % 2]},{i}\n" for i in range(20))
+    (folder / "nodes.csv").write_text("name,topic,age\n" + nodes)
+    (folder / "edges.csv").write_text("a,b\n" + "".join(f"{i},{i + 1}\n" for i in range(19)))
+    options = ["--id", "name", "--label", "topic", "--source", "a", "--target", "b"]
+    trained = call("train", folder, *options, "--epochs", "2", "--output", run)
+    assert trained.status == 0, trained.err
+    ended = call("range", folder, *options, *FEW, "--json", "--output", tmp_path / "data")
+    found = json.loads(ended.out)
+    assert (found["longest"], found["graph"]["nodes"]) == (19, 20)
+    out = tmp_path / "range"
+    assert call("range", run, "--output", out).status == 0
+    found = json.loads((out / "range.json").read_text())
+    assert (found["longest"], found["data"]) == (19, "mine")
+    assert found["ranges"][0]["inside"] is not None
+    (folder / "edges.csv").write_text("a,b\n0,1\n")
+    ended = call("range", run, "--output", out, "--overwrite")
+    assert ended.status == 2
+    assert "is not what" in ended.err
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -85,7 +108,6 @@ def test_a_training_is_measured_with_its_weights(call: Call, tmp_path: Path, mod
         (["chains", "--scales", "0"], "--scales must hold ints of at least 1"),
         (["chains", "--scales", "1", "1"], "--scales must not repeat a scale"),
         (["chains", "--theta", "0"], "--theta must be positive"),
-        (["chains", "--weight", "random"], "--weight must be one of identity, initial"),
         (["chains", "--samples", "0"], "--samples must be a positive int"),
         (["chains", "--run-number", "0"], "--run-number is for the output folder"),
         (["chains", "--normalization", "half"], "--normalization must be one of"),

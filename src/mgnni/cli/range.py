@@ -5,19 +5,19 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mgnni.cli.arguments import Command, UsageError
+from mgnni.cli.arguments import Command, Parser, UsageError
 from mgnni.cli.data import benchmark_options, check_data
 from mgnni.cli.folders import result_folder
-from mgnni.cli.train import CHOICES
+from mgnni.cli.train import CHOICES, FILE_DETAILS
+from mgnni.data.tables.schema import TableOptions
 from mgnni.files import atomic_write
 
 GAMMAS, SCALES = (0.5, 0.8, 0.95), (1, 2, 4, 8)
-WEIGHTS = ("identity", "initial")
 FILES = ("range.json", "range.png")
 
 
@@ -53,8 +53,8 @@ class Range(Command):
     """Scales, each on its own."""
     theta: float = 1e-6
     """Influence below which a node counts as out of range."""
-    weight: str = field(default="identity", metadata={"choices": WEIGHTS})
-    """Weight of the equation: identity has the longest range, initial is g(F) before training."""
+    initial: bool = False
+    """Use the weight g(F) before training, instead of the identity, which has the longest range."""
     channels: int = 64
     """Number of channels of the initial weight."""
     samples: int | None = field(
@@ -83,6 +83,27 @@ class Range(Command):
     """Folder for range.json and range.png."""
     overwrite: bool = False
     """Replace existing files."""
+    tables: TableOptions = field(default_factory=TableOptions)
+
+    @classmethod
+    def parser(cls, args: Sequence[str]) -> Parser:
+        """Return the parser with the options for columns of files."""
+        parser = Parser("mgnni range", cls.__doc__)
+        common = [one.name for one in fields(Command)]
+        parser.add_fields(parser, cls, skip=(*common, "tables"))
+        parser.add_fields(parser, Command)
+        group = parser.group("file options", "For your own graph: the meaning of its columns.")
+        parser.add_fields(group, TableOptions, details=FILE_DETAILS)
+        return parser
+
+    @classmethod
+    def create(cls, values: Mapping[str, Any]) -> Range:
+        """Return the command with the options that were given."""
+        of_tables = {one.name for one in fields(TableOptions)}
+        return cls(
+            **{name: value for name, value in values.items() if name not in of_tables},
+            tables=TableOptions(**{k: v for k, v in values.items() if k in of_tables}),
+        )
 
     def run(self) -> None:
         """Measure, print and save."""
@@ -128,7 +149,8 @@ class Range(Command):
             "--undirected": self.undirected,
             "--no-self-loops": self.no_self_loops,
             "--normalization": self.normalization != "auto",
-            "--weight": self.weight != "identity",
+            "--initial": self.initial,
+            "an option for columns": self.tables.given(),
         }
         for name, value in given.items():
             if value:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from mgnni.cli.arguments import UsageError
-from mgnni.data.task import Task
+from mgnni.data.registry import load_task
+from mgnni.data.tables.graph_file import GraphFile
+from mgnni.data.task import Task, is_labeled
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_scales
 from mgnni.implicit.normalized_gram import normalized_gram
@@ -34,6 +36,14 @@ PREDICTIONS = 64  # nodes whose predictions are differentiated, unless asked oth
 FEW_CLASSES = 10  # up to which there is one cotangent per class
 
 
+class Graphs(NamedTuple):
+    """Graphs with a name, and their labelled nodes."""
+
+    name: str
+    graphs: Sequence[Data]
+    labeled: Tensor | None  # None if there are no labels per node
+
+
 def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     """Return the range of a graph, for every gamma with every scale.
 
@@ -41,19 +51,17 @@ def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
         command (Range): The command with its options.
         options (dict[str, Any]): Options of the benchmark.
     """
-    from mgnni.cli.range import GAMMAS, SCALES, WEIGHTS
+    from mgnni.cli.range import GAMMAS, SCALES
 
     gammas, scales = command.gamma or GAMMAS, check_scales(command.scales or SCALES)
-    if command.weight not in WEIGHTS:
-        raise UsageError(f"--weight must be one of {', '.join(WEIGHTS)} (got {command.weight!r})")
     eigenvalue = dict.fromkeys(scales, 1.0)
-    if command.weight == "initial":
+    if command.initial:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(command.seed)
             eigenvalue = eigenvalues(MultiscaleEquilibrium(command.channels, scales))
     settings = [Setting(gamma, one, eigenvalue[one]) for gamma in gammas for one in scales]
-    task = find_source(command.data, options=options).task
-    graph = _joined(task.graphs)
+    source = _of_task(find_source(command.data, options=options, tables=command.tables).task)
+    graph = _joined(source.graphs)
     edge_index, weight = graph.edge_index, graph.edge_weight
     if command.undirected:
         from torch_geometric.utils import to_undirected
@@ -74,10 +82,10 @@ def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
         settings,
         theta=command.theta,
         samples=command.samples,
-        labeled=_labeled(task),
+        labeled=source.labeled,
         seed=command.seed,
     )
-    return _result(task.name, propagation, study)
+    return _result(source.name, propagation, study)
 
 
 def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
@@ -89,10 +97,10 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     """
     path, theta, samples, seed = Path(command.data), command.theta, command.samples, command.seed
     fitted = Fitted.load(path)
-    task = _task_of(path if path.is_dir() else path.parent, options)
+    source = _trained_on(path if path.is_dir() else path.parent, options, fitted)
     model = fitted.model(command.run_number)
-    graph = prepared(_joined(task.graphs), fitted.config)
-    batch = graph.batch if len(task.graphs) > 1 else None
+    graph = prepared(_joined(source.graphs), fitted.config)
+    batch = graph.batch if len(source.graphs) > 1 else None
     x = graph.x.to(next(model.parameters()).dtype)
     propagation = model.propagation(x.double(), graph.edge_index, graph.edge_weight, batch)
     layers = [one for one in model.modules() if isinstance(one, MultiscaleEquilibrium)]
@@ -106,7 +114,7 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
         settings,
         theta=theta,
         samples=samples,
-        labeled=_labeled(task),
+        labeled=source.labeled,
         seed=seed,
     )
     measured, few = model, len(fitted.classes) <= FEW_CLASSES
@@ -128,7 +136,7 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     )
     profile = hop_profile(influence, hops_to(propagation, nodes))
     start = float(profile.largest[0])
-    found = _result(task.name, propagation, study)
+    found = _result(source.name, propagation, study)
     found["run"] = str(path)
     found["model"] = {
         "architecture": fitted.config.architecture,
@@ -177,27 +185,41 @@ def _joined(graphs: Sequence[Data]) -> Data:
     return graphs[0] if len(graphs) == 1 else Batch.from_data_list(list(graphs))
 
 
-def _labeled(task: Task) -> Tensor | None:
-    """Return the labelled nodes of a task that predicts nodes."""
-    if task.level != "node" or not task.splits:
-        return None
-    return torch.cat([task.rows(0, part) for part in ("train", "val", "test")])
-
-
-def _task_of(folder: Path, options: dict[str, Any]) -> Task:
-    """Return the data of a training, and check that they have not changed."""
+def _trained_on(folder: Path, options: dict[str, Any], fitted: Fitted) -> Graphs:
+    """Return the graphs of a training, and check that they have not changed."""
     try:
         stored = json.loads((folder / "config.json").read_text("utf-8"))["data"]
-        origin, expected = stored["origin"], stored["fingerprint"]
+        origin, sizes = stored["origin"], (stored["nodes"], stored["edges"])
+        expected = stored["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(
             f"{folder} must have the config.json of a training (got none that can be read); give "
             "the output folder of mgnni train"
         ) from None
-    task = find_source(origin, options=options).task
-    if describe(task)["fingerprint"] != expected:
+    if fitted.schema is None:
+        task = load_task(origin, **options)
+        same, source = describe(task)["fingerprint"] == expected, _of_task(task)
+    else:
+        source = _of_file(fitted.open(origin))
+        graph = _joined(source.graphs)
+        same = (graph.num_nodes, graph.num_edges) == sizes
+    if not same:
         raise UsageError(
-            f"{origin} is not what {folder} was trained on (its numbers or its splits differ); "
-            "repeat the --option and the file options of the training"
+            f"{origin} is not what {folder} was trained on (its numbers differ); restore it, or "
+            "repeat the --option of the training"
         )
-    return task
+    return source
+
+
+def _of_task(task: Task) -> Graphs:
+    labeled = None
+    if task.level == "node" and task.splits:
+        labeled = torch.cat([task.rows(0, part) for part in ("train", "val", "test")])
+    return Graphs(task.name, task.graphs, labeled)
+
+
+def _of_file(file: GraphFile) -> Graphs:
+    labeled = None
+    if file.level == "node" and file.labels is not None:
+        labeled = is_labeled(file.labels).nonzero().squeeze(1)
+    return Graphs(file.name, file.graphs, labeled)
