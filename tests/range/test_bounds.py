@@ -112,6 +112,12 @@ def test_the_range_of_an_undirected_graph_grows_like_the_root_of_the_scale() -> 
     found = [sound_range(1e-6, 0.8, scale, symmetric=True) for scale in (1, 4, 16, 64, 256)]
     assert found == [22, 46, 92, 184, 366]
     assert printed_range(1e-6, 0.8, 256) > 17_000
+    for rate in (0.3, 0.8, 0.99):  # the closed form in docs/math.md
+        for scale in (1, 5, 100):
+            closed = math.sqrt(scale / math.log(1 / rate)) * math.log(
+                2 / ((1 - math.sqrt(rate)) * 1e-6)
+            )
+            assert sound_range(1e-6, rate, scale, symmetric=True) <= closed
     for scale in (1, 7, 50):
         bound = math.sqrt(2 * math.log(1 / 0.8) / scale)
         far = torch.tensor([400, 401])
