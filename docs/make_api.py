@@ -50,6 +50,15 @@ MEMBERS = {
 SUBMODULES = {
     "mgnni.data.rules": ("RunHistory", "Rule", "Score", "get_rule"),
     "mgnni.data.split": ("Split", "stratified_folds", "stratified_holdout", "random_splits"),
+    "mgnni.data.lattice": ("lattice", "lattice_error"),
+    "mgnni.range": (
+        *("linear_influence", "resolvent_rows", "jacobian_influence", "perturbation_response"),
+        *("States", "hops_to", "hops_from", "hop_profile", "HopProfile"),
+        *("contraction", "sound_bound", "sound_range", "distance_bound", "symmetric_bound"),
+        *("chain_influence", "line_influence", "decay_rate", "printed_bound", "printed_range"),
+    ),
+    "mgnni.range.study": ("Setting", "study_range"),
+    "mgnni.range.advice": ("advise", "recommend"),
     "mgnni.train.config": ("options_class",),
     "mgnni.train.tune": ("tune",),
 }

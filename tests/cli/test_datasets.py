@@ -102,7 +102,7 @@ def test_json_says_everything(call: Call, root: Path) -> None:
     assert found["folder"] == str(root)
     assert [entry["name"] for entry in found["datasets"]] == list(ENTRIES)
     assert {entry["name"] for entry in found["datasets"] if entry["on_disk"]} == {
-        *("texas", "chains", "colors"),
+        *("texas", "chains", "colors", "lattice"),
     }
     questions = next(entry for entry in found["datasets"] if entry["name"] == "questions")
     assert questions["expected"] == ENTRIES["questions"].counts._asdict()

@@ -17,6 +17,7 @@ NAMES = """
     cornell texas wisconsin cornell-fixed chameleon squirrel chameleon-filtered squirrel-filtered
     actor cora citeseer pubmed minesweeper roman-empire amazon-ratings tolokers questions
     ppi ppi-recon mutag ptc ptc-mr proteins nci1 imdb-binary imdb-multi chains colors
+    lattice
 """.split()
 
 

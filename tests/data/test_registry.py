@@ -58,7 +58,7 @@ def test_the_real_counts(real: Path, name: str) -> None:
         assert everything.unique().numel() == everything.numel() <= task.num_units
 
 
-@pytest.mark.parametrize("name", ["chains", "colors"])
+@pytest.mark.parametrize("name", ["chains", "colors", "lattice"])
 def test_the_counts_of_what_is_made(name: str) -> None:
     assert counts(load_task(name)) == ENTRIES[name].counts
 

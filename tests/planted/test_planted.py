@@ -12,7 +12,7 @@ if sys.version_info < (3, 11):
 from planted.run import ROOT, Bug, load
 
 BUGS = load()
-PARTS = {"solve", "implicit", "graph", "layers", "models", "data", "train", "bench", "cli"}
+PARTS = {"solve", "implicit", "graph", "layers", "models", "data", "train", "range", "bench", "cli"}
 
 
 def functions(path: Path) -> set[str]:

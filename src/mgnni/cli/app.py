@@ -16,6 +16,7 @@ from mgnni.cli.datasets import Datasets
 from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
+from mgnni.cli.range import Range
 from mgnni.cli.report import Report
 from mgnni.cli.reproduce import Reproduce
 from mgnni.cli.train import Train
@@ -33,7 +34,7 @@ Example: mgnni predict runs/texas texas
 """
 COMMANDS: dict[str, type[Command]] = {
     one.__name__.lower(): one
-    for one in (Quickstart, Datasets, Models, Train, Tune, Predict, Report, Reproduce, Bench)
+    for one in (Quickstart, Datasets, Models, Train, Tune, Predict, Range, Report, Reproduce, Bench)
 }
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")

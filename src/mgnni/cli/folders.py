@@ -28,6 +28,20 @@ def writable_folder(path: Path) -> Path:
 
 
 @contextlib.contextmanager
+def result_folder(path: Path) -> Iterator[None]:
+    """Create the folder of a result, and remove it again, if it is new, when there is none."""
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    writable_folder(path)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # a folder that is not empty stays
+            for place in missing:
+                place.rmdir()
+        raise
+
+
+@contextlib.contextmanager
 def training_folder(path: Path, worth_keeping: float) -> Iterator[None]:
     """Create the folder of a training, and remove it again if the training fails early.
 

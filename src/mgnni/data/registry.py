@@ -14,6 +14,7 @@ from mgnni.data.catalog import find_entry
 from mgnni.data.chains import class_chains, color_chains
 from mgnni.data.entry import Counts, Entry
 from mgnni.data.graph_datasets import load_tu
+from mgnni.data.lattice import lattice
 from mgnni.data.node_datasets import (
     load_geom_gcn,
     load_heterophilous,
@@ -38,7 +39,11 @@ LOADERS: dict[str, Callable[..., Task]] = {
     "wikipedia": load_geom_gcn,
     "wikipedia-filtered": load_wikipedia_filtered,
 }
-MAKERS: dict[str, Callable[..., Data]] = {"chains": class_chains, "colors": color_chains}
+MAKERS: dict[str, Callable[..., Data]] = {
+    "chains": class_chains,
+    "colors": color_chains,
+    "lattice": lattice,
+}
 
 
 def load_task(name: str, *, root: Path | None = None, **options: Any) -> Task:

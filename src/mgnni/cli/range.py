@@ -1,0 +1,160 @@
+"""``mgnni range``: how far information travels in a graph, or in a trained model."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mgnni.cli.arguments import Command, Parser, UsageError
+from mgnni.cli.data import benchmark_options, check_data
+from mgnni.cli.folders import result_folder
+from mgnni.cli.train import CHOICES, FILE_DETAILS
+from mgnni.data.tables.schema import TableOptions
+from mgnni.files import atomic_write
+
+GAMMAS, SCALES = (0.5, 0.8, 0.95), (1, 2, 4, 8)
+FILES = ("range.json", "range.png")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range(Command):
+    """Measure how far information travels.
+
+    DATA is anything that mgnni train accepts, or the output folder of a training. For data, the
+    range of an equilibrium is measured for every gamma with every scale. For a training, that of
+    its equilibria with their trained weights, and that of its predictions.
+
+    The influence of node p on node q is the largest change of the state of q for a change of the
+    bias of p of size one, and the range the longest distance at which it exceeds theta. Beside it
+    stand the proven upper bound, and the bound that the MGNNI paper prints, which does not hold
+    for all graphs. The result is a table, advice, and a folder with range.json and range.png.
+
+    Example: mgnni range chameleon
+    Example: mgnni range chains --option length=200 directed=false --gamma 0.8 0.99 --scales 1 8 64
+    Example: mgnni range runs/texas
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {"options": "--option", "run": "--run-number"}
+
+    data: str = field(metadata={"metavar": "DATA", "positional": True})
+    """Benchmark, folder or file; or the output folder of mgnni train."""
+    gamma: tuple[float, ...] | None = field(
+        default=None, metadata={"metavar": "FLOAT", "unset": "0.5 0.8 0.95"}
+    )
+    """Factors of the equation."""
+    scales: tuple[int, ...] | None = field(
+        default=None, metadata={"metavar": "INT", "unset": "1 2 4 8"}
+    )
+    """Scales, each on its own."""
+    theta: float = 1e-6
+    """Influence below which a node counts as out of range."""
+    initial: bool = False
+    """Use the weight g(F) before training, instead of the identity, which has the longest range."""
+    channels: int = 64
+    """Number of channels of the initial weight."""
+    samples: int | None = field(
+        default=None, metadata={"unset": "4 million pairs, at least 16 nodes"}
+    )
+    """Number of nodes whose influences are measured; all if the graph has no more."""
+    undirected: bool = False
+    """Add the reverse of every edge."""
+    normalization: str = field(default="auto", metadata={"choices": CHOICES["normalization"]})
+    """Normalization of the adjacency matrix."""
+    no_self_loops: bool = False
+    """Do not add self-loops."""
+    seed: int = 0
+    """Seed of the sample and of the initial weight."""
+    run_number: int | None = field(
+        default=None, metadata={"unset": "the best on the validation set"}
+    )
+    """Run of the training to measure, counted from 0."""
+    option: tuple[str, ...] = field(
+        default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
+    )
+    """Options of the benchmark, see mgnni datasets NAME."""
+    output: Path | None = field(
+        default=None, metadata={"metavar": "FOLDER", "unset": "runs/range-DATA"}
+    )
+    """Folder for range.json and range.png."""
+    overwrite: bool = False
+    """Replace existing files."""
+    tables: TableOptions = field(default_factory=TableOptions)
+
+    @classmethod
+    def parser(cls, args: Sequence[str]) -> Parser:
+        """Return the parser with the options for columns of files."""
+        parser = Parser("mgnni range", cls.__doc__)
+        common = [one.name for one in fields(Command)]
+        parser.add_fields(parser, cls, skip=(*common, "tables"))
+        parser.add_fields(parser, Command)
+        group = parser.group("file options", "For your own graph: the meaning of its columns.")
+        parser.add_fields(group, TableOptions, details=FILE_DETAILS)
+        return parser
+
+    @classmethod
+    def create(cls, values: Mapping[str, Any]) -> Range:
+        """Return the command with the options that were given."""
+        of_tables = {one.name for one in fields(TableOptions)}
+        return cls(
+            **{name: value for name, value in values.items() if name not in of_tables},
+            tables=TableOptions(**{k: v for k, v in values.items() if k in of_tables}),
+        )
+
+    def run(self) -> None:
+        """Measure, print and save."""
+        check_data(self.data)
+        options = benchmark_options(self.option)
+        path = Path(self.data)
+        trained = (path / "model.pt").is_file() or path.name == "model.pt"
+        if trained:
+            self._refuse_for_a_training()
+        elif self.run_number is not None:
+            raise UsageError("--run-number is for the output folder of a training; leave it out")
+        name = path.parent.name if path.name == "model.pt" else path.name
+        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", f"range-{name}")
+        there = [output / one for one in FILES if (output / one).exists()]
+        if there and not self.overwrite:
+            raise UsageError(f"{there[0]} exists; pass --overwrite, or --output another folder")
+        # Imported late because they are slow to import.
+        from mgnni.cli.range_output import draw_range, show_range
+        from mgnni.cli.range_source import measure_data, measure_training
+        from mgnni.train.report import to_json
+
+        drawn = importlib.util.find_spec("matplotlib") is not None
+        with result_folder(output):
+            found = (measure_training if trained else measure_data)(self, options)
+            text = to_json(found)
+            with atomic_write(output / FILES[0]) as file:
+                file.write(text.encode())
+            if drawn:
+                with atomic_write(output / FILES[1]) as file:
+                    draw_range(found, file)
+        if self.json:
+            sys.stdout.write(text)
+            return
+        show_range(found)
+        if not drawn:
+            sys.stdout.write("No figure without matplotlib; run: pip install matplotlib\n")
+        sys.stdout.write(f"Saved {', '.join(FILES[: 1 + drawn])} in {output}.\n")
+
+    def _refuse_for_a_training(self) -> None:
+        given: dict[str, Any] = {
+            "--gamma": self.gamma,
+            "--scales": self.scales,
+            "--undirected": self.undirected,
+            "--no-self-loops": self.no_self_loops,
+            "--normalization": self.normalization != "auto",
+            "--initial": self.initial,
+            "an option for columns": self.tables.given(),
+        }
+        for name, value in given.items():
+            if value:
+                raise UsageError(
+                    f"{name} is given by the training {self.data}; leave it out, or measure its "
+                    "data"
+                )

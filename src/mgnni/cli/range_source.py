@@ -1,0 +1,225 @@
+"""What ``mgnni range`` measures: a graph, or a trained model with its graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from mgnni.cli.arguments import UsageError
+from mgnni.data.registry import load_task
+from mgnni.data.tables.graph_file import GraphFile
+from mgnni.data.task import Task, is_labeled
+from mgnni.graph.propagation import Propagation
+from mgnni.implicit.check import check_scales
+from mgnni.implicit.normalized_gram import normalized_gram
+from mgnni.layers.equilibrium import MultiscaleEquilibrium
+from mgnni.range.advice import advise, recommend
+from mgnni.range.hops import hops_to
+from mgnni.range.measure import States, jacobian_influence
+from mgnni.range.profile import hop_profile
+from mgnni.range.study import Setting, Study, sample_nodes, study_range
+from mgnni.train.fitted import Fitted
+from mgnni.train.learner import prepared
+from mgnni.train.report import describe
+from mgnni.train.source import find_source
+
+if TYPE_CHECKING:
+    from mgnni.cli.range import Range
+
+PREDICTIONS = 64  # nodes whose predictions are differentiated, unless asked otherwise
+FEW_CLASSES = 10  # up to which there is one cotangent per class
+
+
+class Graphs(NamedTuple):
+    """Graphs with a name, and their labelled nodes."""
+
+    name: str
+    graphs: Sequence[Data]
+    labeled: Tensor | None  # None if there are no labels per node
+
+
+def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the range of a graph, for every gamma with every scale.
+
+    Args:
+        command (Range): The command with its options.
+        options (dict[str, Any]): Options of the benchmark.
+    """
+    from mgnni.cli.range import GAMMAS, SCALES
+
+    gammas, scales = command.gamma or GAMMAS, check_scales(command.scales or SCALES)
+    eigenvalue = dict.fromkeys(scales, 1.0)
+    if command.initial:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(command.seed)
+            eigenvalue = eigenvalues(MultiscaleEquilibrium(command.channels, scales))
+    settings = [Setting(gamma, one, eigenvalue[one]) for gamma in gammas for one in scales]
+    source = _of_task(find_source(command.data, options=options, tables=command.tables).task)
+    graph = _joined(source.graphs)
+    edge_index, weight = graph.edge_index, graph.edge_weight
+    if command.undirected:
+        from torch_geometric.utils import to_undirected
+
+        edge_index, weight = to_undirected(
+            edge_index, weight, num_nodes=graph.num_nodes, reduce="max"
+        )
+    propagation = Propagation.from_edge_index(
+        edge_index,
+        graph.num_nodes,
+        weight,
+        normalization=command.normalization,
+        self_loops=not command.no_self_loops,
+        dtype=torch.float64,
+    )
+    study = study_range(
+        propagation,
+        settings,
+        theta=command.theta,
+        samples=command.samples,
+        labeled=source.labeled,
+        seed=command.seed,
+    )
+    return _result(source.name, propagation, study)
+
+
+def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the range of a trained model: of its equilibria, and of its predictions.
+
+    Args:
+        command (Range): The command with its options.
+        options (dict[str, Any]): Options of the benchmark.
+    """
+    path, theta, samples, seed = Path(command.data), command.theta, command.samples, command.seed
+    fitted = Fitted.load(path)
+    source = _trained_on(path if path.is_dir() else path.parent, options, fitted)
+    model = fitted.model(command.run_number)
+    graph = prepared(_joined(source.graphs), fitted.config)
+    batch = graph.batch if len(source.graphs) > 1 else None
+    x = graph.x.to(next(model.parameters()).dtype)
+    propagation = model.propagation(x.double(), graph.edge_index, graph.edge_weight, batch)
+    layers = [one for one in model.modules() if isinstance(one, MultiscaleEquilibrium)]
+    settings = [
+        Setting(layer.gamma, scale, value)
+        for layer in layers[:1]
+        for scale, value in eigenvalues(layer).items()
+    ]
+    study = study_range(
+        propagation,
+        settings,
+        theta=theta,
+        samples=samples,
+        labeled=source.labeled,
+        seed=seed,
+    )
+    measured, few = model, len(fitted.classes) <= FEW_CLASSES
+    if fitted.level == "graph":
+        if not layers:
+            raise UsageError(
+                f"{path} predicts whole graphs with a model without equilibria, whose range is "
+                "not defined by nodes; measure its data instead"
+            )
+        measured, few = States(model), False  # type: ignore[assignment]
+    nodes = sample_nodes(propagation.num_nodes, samples or PREDICTIONS, seed)
+    influence = jacobian_influence(
+        measured,
+        x,
+        propagation,
+        nodes,
+        outputs="all" if few else "random",
+        seed=seed,
+    )
+    profile = hop_profile(influence, hops_to(propagation, nodes))
+    start = float(profile.largest[0])
+    found = _result(source.name, propagation, study)
+    found["run"] = str(path)
+    found["model"] = {
+        "architecture": fitted.config.architecture,
+        "of": "predictions" if fitted.level == "node" else "states",
+        "range": profile.effective_range(theta * start) if start > 0 else 0,
+        "profile": profile.to_dict(),
+    }
+    return found
+
+
+def eigenvalues(layer: MultiscaleEquilibrium) -> dict[int, float]:
+    """Return the largest eigenvalue of the weight of each scale."""
+    weight = normalized_gram(layer.factor.detach().double())
+    largest = torch.linalg.eigvalsh(weight)[:, -1]
+    return dict(zip(layer.scales, largest.clamp(max=1.0).tolist(), strict=True))
+
+
+def _result(name: str, propagation: Propagation, study: Study) -> dict[str, Any]:
+    symmetric = propagation.symmetric
+    return {
+        "command": "range",
+        "data": name,
+        "run": None,
+        "graph": {
+            "nodes": propagation.num_nodes,
+            "entries": propagation.pattern.nnz,
+            "undirected": symmetric,
+            "normalization": propagation.normalization,
+        },
+        "theta": study.theta,
+        "measured_nodes": len(study.nodes),
+        "longest": study.longest,
+        "is_diameter": len(study.nodes) == propagation.num_nodes,
+        "ranges": [one.to_dict() for one in study.ranges],
+        "model": None,
+        "advice": {
+            "text": recommend(study, symmetric=symmetric),
+            "scales": [
+                vars(one) for one in advise(study.longest, symmetric=symmetric, theta=study.theta)
+            ],
+        },
+    }
+
+
+def _joined(graphs: Sequence[Data]) -> Data:
+    return graphs[0] if len(graphs) == 1 else Batch.from_data_list(list(graphs))
+
+
+def _trained_on(folder: Path, options: dict[str, Any], fitted: Fitted) -> Graphs:
+    """Return the graphs of a training, and check that they have not changed."""
+    try:
+        stored = json.loads((folder / "config.json").read_text("utf-8"))["data"]
+        origin, sizes = stored["origin"], (stored["nodes"], stored["edges"])
+        expected = stored["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{folder} must have the config.json of a training (got none that can be read); give "
+            "the output folder of mgnni train"
+        ) from None
+    if fitted.schema is None:
+        task = load_task(origin, **options)
+        same, source = describe(task)["fingerprint"] == expected, _of_task(task)
+    else:
+        source = _of_file(fitted.open(origin))
+        graph = _joined(source.graphs)
+        same = (graph.num_nodes, graph.num_edges) == sizes
+    if not same:
+        raise UsageError(
+            f"{origin} is not what {folder} was trained on (its numbers differ); restore it, or "
+            "repeat the --option of the training"
+        )
+    return source
+
+
+def _of_task(task: Task) -> Graphs:
+    labeled = None
+    if task.level == "node" and task.splits:
+        labeled = torch.cat([task.rows(0, part) for part in ("train", "val", "test")])
+    return Graphs(task.name, task.graphs, labeled)
+
+
+def _of_file(file: GraphFile) -> Graphs:
+    labeled = None
+    if file.level == "node" and file.labels is not None:
+        labeled = is_labeled(file.labels).nonzero().squeeze(1)
+    return Graphs(file.name, file.graphs, labeled)

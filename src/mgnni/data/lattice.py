@@ -1,0 +1,161 @@
+r"""A task that is long-range by proof: the class of a node depends on the inputs of all others.
+
+The nodes form a grid that is closed to a torus, of :math:`n` nodes. Their inputs are independent,
+:math:`x_p \sim N(0, 1)`, and the class of node :math:`q` is the sign of
+
+.. math::  t_q = \sum_{p \ne q} k(d_{pq})\, x_p, \qquad k(d) = d^{-\alpha}
+           \ \text{ or }\ k(d) = e^{-\alpha d},
+
+with :math:`d_{pq}` the number of hops between them. Inputs and target are jointly normal, so the
+smallest possible error of a model that sees :math:`r` hops is known, see :func:`lattice_error`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from mgnni.data.split import make_generator, random_splits
+from mgnni.errors import ArgumentError, check_choice, check_int
+
+KERNELS = ("power", "exponential")
+MOST_NODES = 2**24
+
+
+def lattice(
+    side: int = 32,
+    dimensions: int = 2,
+    kernel: str = "power",
+    decay: float = 1.0,
+    noise: float = 0.0,
+    seed: int = 0,
+    *,
+    num_splits: int = 1,
+    train_fraction: float = 0.5,
+    val_fraction: float = 0.25,
+) -> Data:
+    r"""Creates a torus whose nodes are classified by a linear function of all other inputs.
+
+    Args:
+        side (int, optional): Number of nodes along each dimension, at least 3. There are
+            ``side ** dimensions`` nodes. (default: :obj:`32`)
+        dimensions (int, optional): 1 for a ring, 2 for a torus, 3. (default: :obj:`2`)
+        kernel (str, optional): ``"power"``, :math:`k(d) = d^{-\alpha}`, or ``"exponential"``,
+            :math:`k(d) = e^{-\alpha d}`. (default: ``"power"``)
+        decay (float, optional): The exponent :math:`\alpha \ge 0`. The smaller, the more depends
+            on distant nodes: this is the difficulty. (default: :obj:`1.0`)
+        noise (float, optional): Probability that a label is flipped, below one half. It is the
+            smallest possible error of a model that sees all inputs. (default: :obj:`0.0`)
+        seed (int, optional): Seed of inputs, noise and split, drawn from a separate random
+            generator. (default: :obj:`0`)
+        num_splits (int, optional): Number of splits, stratified. (default: :obj:`1`)
+        train_fraction (float, optional): Fraction of the training set. (default: :obj:`0.5`)
+        val_fraction (float, optional): Fraction of the validation set; the remaining nodes are
+            the test set. (default: :obj:`0.25`)
+
+    Returns:
+        A graph with ``x`` of shape ``(num_nodes, 1)``, ``edge_index``, ``y``, ``target``, which is
+        :math:`t`, ``train_mask``, ``val_mask`` and ``test_mask``, with one column per split.
+    """
+    hops = _hops(side, dimensions)
+    if not 0 <= noise < 0.5:
+        raise ArgumentError(
+            f"'noise' must be at least 0 and below 0.5 (got {noise!r}); 0.1 flips one label in ten"
+        )
+    generator = make_generator(seed)
+    x = torch.randn(hops.shape, generator=generator, dtype=torch.float64)
+    weight = _kernel(hops, kernel, decay)
+    # A sum over all pairs is a convolution on the torus.
+    target = torch.fft.irfftn(torch.fft.rfftn(x) * torch.fft.rfftn(weight), s=hops.shape)
+    label = (target > 0).long().flatten()
+    flipped = torch.rand(label.shape, generator=generator) < noise
+    label = torch.where(flipped, 1 - label, label)
+    fractions = (train_fraction, val_fraction, 1 - train_fraction - val_fraction)
+    splits = random_splits(label, num_splits, fractions, seed)
+    masks = {
+        f"{name}_mask": torch.stack([_mask(split.part(name), label) for split in splits], dim=1)
+        for name in ("train", "val", "test")
+    }
+    return Data(
+        x=x.float().view(-1, 1),
+        edge_index=_edges(side, dimensions),
+        y=label,
+        target=target.flatten(),
+        **masks,
+    )
+
+
+def lattice_error(
+    radius: int,
+    side: int = 32,
+    dimensions: int = 2,
+    kernel: str = "power",
+    decay: float = 1.0,
+    noise: float = 0.0,
+) -> float:
+    r"""Returns the smallest error of any model that sees only the inputs within ``radius`` hops.
+
+    With :math:`\rho^2` the share of these inputs in the variance of the target, it is
+    :math:`\epsilon + (1 - 2 \epsilon) \arccos(\rho) / \pi`, where :math:`\epsilon` is ``noise``:
+    near and far inputs are independent and normal, so the best guess is the sign of the near part,
+    and it differs from the sign of the sum with probability :math:`\arccos(\rho) / \pi`.
+
+    Args:
+        radius (int): Number of hops, for example the number of layers of a GNN.
+        side (int, optional): See :func:`lattice`. (default: :obj:`32`)
+        dimensions (int, optional): See :func:`lattice`. (default: :obj:`2`)
+        kernel (str, optional): See :func:`lattice`. (default: ``"power"``)
+        decay (float, optional): See :func:`lattice`. (default: :obj:`1.0`)
+        noise (float, optional): See :func:`lattice`. (default: :obj:`0.0`)
+    """
+    hops = _hops(side, dimensions)
+    square = _kernel(hops, kernel, decay).square()
+    near = float(square[hops <= check_int("radius", radius, least=0)].sum() / square.sum())
+    return noise + (1 - 2 * noise) * math.acos(min(near, 1.0) ** 0.5) / math.pi
+
+
+def _hops(side: int, dimensions: int) -> Tensor:
+    """Distance of each node to the first one, in the shape of the grid."""
+    check_int("side", side, least=3)
+    if check_int("dimensions", dimensions) > 3 or side**dimensions > MOST_NODES:
+        raise ArgumentError(
+            f"'side' and 'dimensions' must give at most 3 dimensions and {MOST_NODES} nodes (got "
+            f"{side} and {dimensions}); use side=1000 with dimensions=2 for a million"
+        )
+    place = torch.arange(side)
+    along = torch.minimum(place, side - place)
+    hops = along
+    for _ in range(dimensions - 1):
+        hops = hops.unsqueeze(-1) + along
+    return hops
+
+
+def _kernel(hops: Tensor, kernel: str, decay: float) -> Tensor:
+    check_choice("kernel", kernel, KERNELS)
+    if not 0 <= decay < math.inf:
+        raise ArgumentError(
+            f"'decay' must be finite and at least 0 (got {decay!r}); 1 is the default, 0 weighs "
+            "all nodes equally"
+        )
+    size = hops.double()
+    weight = size.clamp(min=1) ** -decay if kernel == "power" else torch.exp(-decay * size)
+    return torch.where(hops == 0, 0.0, weight)
+
+
+def _edges(side: int, dimensions: int) -> Tensor:
+    node = torch.arange(side**dimensions).view([side] * dimensions)
+    pairs = []
+    for dimension in range(dimensions):
+        other = node.roll(-1, dimension)
+        pairs += [torch.stack([node.flatten(), other.flatten()])]
+    edges = torch.cat(pairs, dim=1)
+    return torch.cat([edges, edges.flip(0)], dim=1)
+
+
+def _mask(units: Tensor, label: Tensor) -> Tensor:
+    mask = torch.zeros(label.numel(), dtype=torch.bool)
+    mask[units] = True
+    return mask

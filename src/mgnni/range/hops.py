@@ -1,0 +1,100 @@
+"""Distances in hops: breadth-first search from several nodes at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mgnni.errors import ArgumentError
+from mgnni.graph.propagation import Propagation
+
+AT_ONCE = 2**24  # distances that are searched together
+
+
+def hops_to(propagation: Propagation, nodes: Tensor) -> Tensor:
+    r"""Returns how many hops each node is away from the given ones, along the edges.
+
+    The distance from :math:`p` to :math:`q` is the smallest :math:`k` with a walk of :math:`k`
+    non-zero entries of :math:`P` from :math:`p` to :math:`q`.
+
+    Args:
+        propagation (Propagation): The operator :math:`P`.
+        nodes (Tensor): The nodes :math:`q` at which the paths end.
+
+    Shapes:
+        - **nodes:** ``(count,)``
+        - **output:** ``(count, num_nodes)``, int32, one column for each :math:`p`; -1 for no path
+    """
+    pattern = propagation.pattern
+    crow, col = (part.cpu().numpy().astype(np.int64) for part in (pattern.crow, pattern.col))
+    used = propagation.values.detach().cpu().numpy() != 0  # entries may be zero where degrees are
+    if not used.all():
+        counted = np.concatenate([[0], np.cumsum(used)])
+        crow, col = counted[crow], col[used]
+    start = check_nodes(nodes, propagation.num_nodes).cpu().numpy()
+    size = max(AT_ONCE // max(propagation.num_nodes, 1), 1)
+    parts = [
+        _search(crow, col, start[begin : begin + size]) for begin in range(0, len(start), size)
+    ]
+    if not parts:
+        return torch.empty(0, propagation.num_nodes, dtype=torch.int32)
+    return torch.from_numpy(np.concatenate(parts))
+
+
+def hops_from(propagation: Propagation, nodes: Tensor) -> Tensor:
+    """Returns how many hops the given nodes are away from each node; see :func:`hops_to`.
+
+    Args:
+        propagation (Propagation): The operator.
+        nodes (Tensor): The nodes at which the paths start.
+
+    Shapes:
+        - **nodes:** ``(count,)``
+        - **output:** ``(count, num_nodes)``, int32; -1 for no path
+    """
+    return hops_to(propagation.adjoint(), nodes)
+
+
+def check_nodes(nodes: Tensor, num_nodes: int) -> Tensor:
+    """Returns the nodes if they are valid indices; else raises.
+
+    Args:
+        nodes (Tensor): Indices of nodes.
+        num_nodes (int): Number of nodes.
+
+    Shapes:
+        - **nodes:** ``(count,)``
+    """
+    whole = nodes.dim() == 1 and nodes.dtype in (torch.int64, torch.int32)
+    if not whole or (nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes):
+        raise ArgumentError(
+            f"nodes must be int64 indices from 0 to {num_nodes - 1} in one dimension (got "
+            f"{nodes.dtype}, shape {tuple(nodes.shape)}); use torch.tensor([0, 1])"
+        )
+    return nodes.long()
+
+
+def _search(
+    crow: NDArray[np.int64], col: NDArray[np.int64], start: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """All searches advance by one hop at a time; a place is a pair of search and node."""
+    count, nodes = len(start), len(crow) - 1
+    distance = np.full(count * nodes, -1, dtype=np.int32)
+    finder = np.empty(count * nodes, dtype=np.int32)
+    place = np.arange(count) * nodes + start
+    hop = 0
+    while len(place):
+        distance[place] = hop
+        node = place % nodes
+        degree = crow[node + 1] - crow[node]
+        # The positions of all neighbours in `col`, one run per place.
+        run = np.repeat(crow[node] - np.cumsum(degree) + degree, degree)
+        found = np.repeat(place - node, degree) + col[run + np.arange(len(run))]
+        found = found[distance[found] < 0]
+        order = np.arange(len(found), dtype=np.int32)
+        finder[found] = order
+        place = found[finder[found] == order]  # each place once
+        hop += 1
+    return distance.reshape(count, nodes)

@@ -1,0 +1,96 @@
+"""The lattice: targets by brute force, and errors that no local model can beat."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+import torch
+from scipy.sparse.csgraph import shortest_path
+from torch_geometric.utils import is_undirected, to_scipy_sparse_matrix
+
+from mgnni import load_task
+from mgnni.data.lattice import lattice, lattice_error
+from mgnni.errors import ArgumentError
+
+
+@pytest.mark.parametrize(("side", "dimensions"), [(7, 1), (3, 2), (6, 2), (4, 3)])
+@pytest.mark.parametrize(("kernel", "decay"), [("power", 1.5), ("exponential", 0.3)])
+def test_targets_are_sums_over_all_other_nodes(
+    side: int, dimensions: int, kernel: str, decay: float
+) -> None:
+    data = lattice(side, dimensions, kernel, decay)
+    nodes = side**dimensions
+    assert data.num_nodes == nodes
+    assert data.num_edges == 2 * dimensions * nodes
+    assert is_undirected(data.edge_index)
+    hops = shortest_path(
+        to_scipy_sparse_matrix(data.edge_index, num_nodes=nodes).tocsr(), unweighted=True
+    )
+    expected = torch.zeros(nodes, dtype=torch.float64)
+    for q, p in itertools.permutations(range(nodes), 2):
+        d = float(hops[q, p])
+        weight = d**-decay if kernel == "power" else 2.718281828459045 ** (-decay * d)
+        expected[q] += weight * float(data.x[p])
+    torch.testing.assert_close(data.target, expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(data.y, (data.target > 0).long())
+
+
+def test_the_best_local_guess_has_the_error_that_is_derived() -> None:
+    options = {"side": 300, "dimensions": 2, "kernel": "power", "decay": 1.0}
+    data = lattice(**options, noise=0.1)
+    clean = (data.target > 0).long()
+    assert float((clean != data.y).double().mean()) == pytest.approx(0.1, abs=0.005)
+    x = data.x.view(300, 300).double()
+    for radius in (1, 3):
+        near = torch.zeros_like(x)
+        for down, right in itertools.product(range(-radius, radius + 1), repeat=2):
+            hops = abs(down) + abs(right)
+            if 0 < hops <= radius:
+                near += x.roll((down, right), (0, 1)) / hops
+        wrong = ((near.flatten() > 0).long() != data.y).double().mean()
+        exact = lattice_error(radius, **options, noise=0.1)
+        # Targets of neighbours are correlated, so the sample is smaller than it looks.
+        assert float(wrong) == pytest.approx(exact, abs=0.02)
+
+
+def test_errors_fall_with_the_radius_to_the_noise() -> None:
+    errors = [lattice_error(radius, noise=0.05) for radius in range(33)]
+    assert errors[0] == pytest.approx(0.5)
+    assert errors == sorted(errors, reverse=True)
+    assert errors[32] == pytest.approx(0.05)
+    assert lattice_error(2, decay=3.0) < lattice_error(2, decay=1.0) < lattice_error(2, decay=0.0)
+
+
+def test_a_million_nodes_take_seconds() -> None:
+    start = time.perf_counter()
+    data = lattice(side=1000)
+    assert data.num_nodes == 10**6
+    assert time.perf_counter() - start < 60
+    assert 0.3 < float(data.y.double().mean()) < 0.7
+
+
+def test_it_is_a_benchmark_with_options() -> None:
+    task = load_task("lattice", side=8, noise=0.1, num_splits=3)
+    assert (task.num_rows, len(task.splits), task.classes) == (64, 3, ("0", "1"))
+    again = load_task("lattice", side=8, noise=0.1, num_splits=3)
+    assert torch.equal(task.graphs[0].x, again.graphs[0].x)
+    assert torch.equal(task.splits[2].test, again.splits[2].test)
+    assert not torch.equal(task.graphs[0].x, load_task("lattice", side=8, seed=1).graphs[0].x)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"side": 2}, "'side' must be an int of at least 3"),
+        ({"side": 5000}, "'side' and 'dimensions' must give at most 3 dimensions"),
+        ({"dimensions": 4}, "'side' and 'dimensions' must give at most 3 dimensions"),
+        ({"kernel": "linear"}, "'kernel' must be one of"),
+        ({"decay": -1.0}, "'decay' must be finite and at least 0"),
+        ({"noise": 0.5}, "'noise' must be at least 0 and below 0.5"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, object], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        lattice(**options)  # type: ignore[arg-type]
