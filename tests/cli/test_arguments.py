@@ -22,7 +22,7 @@ from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.implicit.linear import MEMORY
 from mgnni.layers.fusion import FUSIONS
 from mgnni.layers.heads import HEADS
-from mgnni.layers.mlp import INPUT_MAPS
+from mgnni.layers.input_map import INPUT_MAPS
 from mgnni.solve.prepare import METHODS
 from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.device import DEVICES
