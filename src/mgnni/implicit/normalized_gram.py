@@ -22,7 +22,6 @@ from mgnni.implicit.cache import Cache, Gram
 from mgnni.solve.products import gram, is_large, large_product
 from mgnni.solve.scratch import scratch
 
-
 NORMS = ("frobenius", "spectral")
 ORDER = 512  # of the Schatten norm that stands for the spectral norm
 

@@ -65,6 +65,8 @@ class MultiscaleEquilibrium(nn.Module):
         - **output:** ``(scales, num_nodes, channels)``
     """
 
+    factor: nn.Parameter  # None if contraction="identity"
+
     def __init__(
         self,
         channels: int,
@@ -92,7 +94,7 @@ class MultiscaleEquilibrium(nn.Module):
         shape = (len(self.scales), channels, channels)
         learned = contraction != "identity"
         self.channels = channels
-        self.factor = nn.Parameter(torch.empty(shape)) if learned else None
+        self.register_parameter("factor", nn.Parameter(torch.empty(shape)) if learned else None)
         self.rate = nn.Parameter(torch.empty(len(self.scales))) if learn_gamma else None
         self.log = SolveLog()
         self._cache = Cache()
@@ -100,7 +102,7 @@ class MultiscaleEquilibrium(nn.Module):
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters of the module."""
-        for factor in () if self.factor is None else self.factor:
+        for factor in () if self.contraction == "identity" else self.factor:
             nn.init.xavier_uniform_(factor)
         if self.rate is not None:
             nn.init.constant_(self.rate, RATE)
@@ -115,7 +117,7 @@ class MultiscaleEquilibrium(nn.Module):
         Shapes:
             - **output:** ``(scales, channels, channels)``
         """
-        if self.factor is None:
+        if self.contraction == "identity":
             eye = torch.eye(self.channels, dtype=dtype, device=device)
             weight = eye.expand(len(self.scales), -1, -1)
         else:
@@ -128,7 +130,7 @@ class MultiscaleEquilibrium(nn.Module):
     @property
     def dtype(self) -> torch.dtype | None:
         """Data type of the parameters; :obj:`None` if there are none."""
-        return next((one.dtype for one in (self.factor, self.rate) if one is not None), None)
+        return next((one.dtype for one in self.parameters()), None)
 
     def forward(self, bias: Tensor, propagation: Propagation) -> Tensor:
         r"""Solves for the states of every scale.

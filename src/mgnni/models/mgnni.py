@@ -41,8 +41,8 @@ class MGNNI(GraphModel):
     weights :math:`\alpha_m` per node, and a head :math:`f_o`.
 
     The defaults are the model of the paper. ``contraction``, ``learn_gamma``, ``directions``,
-    ``skip``, ``blocks``, ``input_map="graph"`` and ``fusion="concat"`` generalise it within the same
-    equation, so that every solution is still unique and certified.
+    ``skip``, ``blocks``, ``input_map="graph"`` and ``fusion="concat"`` generalise it within the
+    same equation, so that every solution is still unique and certified.
 
     Args:
         in_channels (int): Size of each input sample.
@@ -191,7 +191,7 @@ class MGNNI(GraphModel):
             ResidualBlock(hidden_channels, equilibrium(), combine(), states, dropout)
             for _ in range(blocks - 1)
         )
-        self.equilibrium = equilibrium()
+        self.equilibrium: MultiscaleEquilibrium | DirectedEquilibrium = equilibrium()
         self.fusion = combine()
         width = self.fusion.width(hidden_channels, states + int(skip))
         check_choice("head", head, HEADS)
@@ -232,8 +232,11 @@ class MGNNI(GraphModel):
     @property
     def solve_log(self) -> SolveLog:
         """How the equations of the last pass were solved."""
-        layers = [block.equilibrium for block in self.blocks] + [self.equilibrium]
-        return layers[0].log if len(layers) == 1 else merged_log(one.log for one in layers)
+        layers = [self.equilibrium]
+        for block in self.blocks:
+            assert isinstance(block, ResidualBlock)
+            layers.insert(-1, block.equilibrium)
+        return merged_log(layer.log for layer in layers)
 
     @property
     def takes_sparse_features(self) -> bool:  # type: ignore[override]
