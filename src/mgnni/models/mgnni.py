@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -232,11 +232,8 @@ class MGNNI(GraphModel):
     @property
     def solve_log(self) -> SolveLog:
         """How the equations of the last pass were solved."""
-        layers = [self.equilibrium]
-        for block in self.blocks:
-            assert isinstance(block, ResidualBlock)
-            layers.insert(-1, block.equilibrium)
-        return merged_log(layer.log for layer in layers)
+        inner = (cast(ResidualBlock, block).equilibrium for block in self.blocks)
+        return merged_log(layer.log for layer in (*inner, self.equilibrium))
 
     @property
     def takes_sparse_features(self) -> bool:  # type: ignore[override]
