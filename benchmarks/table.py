@@ -2,10 +2,10 @@
 
 A table is between ``<!-- table: KIND-WHERE -->`` and ``<!-- end -->``: what is shown, and the kind
 of device it was measured on; or ``models-KIND``, the models of a kind from the catalog; or
-``accuracy-DATA``, their accuracy on a benchmark, from the reports of benchmarks/models.py. The
-results are stored by ``mgnni bench``:
+``reproduce-EXPERIMENT``, a table of the paper. The results are stored by
 
     mgnni bench --output benchmarks/results
+    mgnni reproduce all --output reproduction
     python benchmarks/table.py
 """
 
@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.models.catalog import MODELS
+from mgnni.reproduce.definitions import load_study, select
+from mgnni.reproduce.overview import stored_cells, tables
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+STORED = Path("reproduction")
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SAID = {"missed": "not reached", "wrong": "wrong", "absent": "–"}
 
@@ -134,26 +137,12 @@ def models_table(kind: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def accuracy_table(data: str) -> str:
-    """Return the accuracy of every model on a benchmark, in the paper and here."""
-    paper = json.loads((HERE / "paper.json").read_text("utf-8"))["accuracy"][data]
-    lines = ["| model | paper | ours | epochs | settings |", "| --- | ---: | ---: | ---: | --- |"]
-    for name in MODELS:
-        printed = paper.get(name)
-        cell = "" if printed is None else f"{printed[0]:.2f}"
-        cell += f" ± {printed[1]:.2f}" if printed and printed[1] is not None else ""
-        paths = (HERE / "reports").glob(f"{data}-*.json")
-        for path in sorted(paths, key=lambda path: (len(path.name), path.name)):
-            report = json.loads(path.read_text("utf-8"))
-            if report["model"] != name:
-                continue
-            score, config = report["score"], report["config"]
-            epochs = [run["best_epoch"] for run in report["runs"]]
-            graph = "undirected" if config["undirected"] else "original edges"
-            said = f"{graph}, lr {config['lr']:g}, weight decay {config['weight_decay']:g}"
-            row = [f"`{name}`", cell, f"{100 * score['mean']:.2f} ± {100 * score['std']:.2f}"]
-            lines.append(f"| {' | '.join([*row, f'{min(epochs)} to {max(epochs)}', said])} |")
-    return "\n".join(lines) + "\n"
+def paper_table(name: str) -> str:
+    """Return the tables of an experiment of the paper, from its stored reports."""
+    cells = select([name])
+    found = stored_cells(cells, ROOT / STORED)
+    sheets = tables(load_study(name), found, STORED)
+    return "\n".join(sheet.markdown() for sheet in sheets)
 
 
 # The stored results and the function that shows them.
@@ -176,8 +165,8 @@ def render(text: str) -> str:
         kind, where = found[2].split("-", 1)
         if kind == "models":
             return found[1] + models_table(where) + found[3]
-        if kind == "accuracy":
-            return found[1] + accuracy_table(where) + found[3]
+        if kind == "reproduce":
+            return found[1] + paper_table(where) + found[3]
         name, show = KINDS[kind]
         stored = json.loads((HERE / "results" / f"{name}-{where}.json").read_text("utf-8"))
         return found[1] + show(stored) + found[3]

@@ -51,6 +51,7 @@ SUBMODULES = {
     "mgnni.data.rules": ("RunHistory", "Rule", "Score", "get_rule"),
     "mgnni.data.split": ("Split", "stratified_folds", "stratified_holdout", "random_splits"),
     "mgnni.train.config": ("options_class",),
+    "mgnni.train.tune": ("tune",),
 }
 
 # Classes that are not constructed by calling them; their constructors are not shown.

@@ -10,7 +10,18 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "mgnni"
 
 # Every layer may import the layers before it.
-LAYERS = ["errors", "kernels", "graph", "solve", "implicit", "layers", "models", "train", "bench"]
+LAYERS = [
+    "errors",
+    "kernels",
+    "graph",
+    "solve",
+    "implicit",
+    "layers",
+    "models",
+    "train",
+    "html_report",
+    "bench",
+]
 
 MAY_IMPORT: dict[str, set[str]] = {
     "files": set(),
@@ -18,12 +29,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"errors", "files"},
     **{name: set(LAYERS[:place]) for place, name in enumerate(LAYERS)},
 }
+MAY_IMPORT["kernels"] |= {"files"}
 MAY_IMPORT["train"] |= {"data", "files", "version"}
+MAY_IMPORT["html_report"] |= {"data", "files", "version"}
 MAY_IMPORT["bench"] |= {"data"}
+MAY_IMPORT["reproduce"] = MAY_IMPORT["train"] | {"train"}
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 
 # Used by the command line only: the library works, and starts fast, without them.
-OPTIONAL = ("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric")
+OPTIONAL = (
+    *("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric", "optuna"),
+    "plotly",
+)
 
 
 def imported_parts(path: Path, root: str) -> set[str]:

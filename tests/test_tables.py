@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from mgnni.models.catalog import MODELS
-from mgnni.train.config import Config, changed
-from mgnni.train.presets import preset_for
+from mgnni.reproduce.definitions import select
 
 ROOT = Path(__file__).parents[1]
 SPEC = importlib.util.spec_from_file_location("table", ROOT / "benchmarks" / "table.py")
 table = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(table)
-REPORTS = sorted((ROOT / "benchmarks" / "reports").glob("*.json"))
+STORED = ROOT / "reproduction"
+REPORTS = sorted(STORED.glob("*/*/*/report.json"))
 
 
 @pytest.mark.parametrize("page", table.pages(), ids=lambda page: page.name)
@@ -37,15 +37,16 @@ def test_every_model_is_on_its_page():
         assert f"| `{one.name}` | " in tables
 
 
-@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
-def test_a_stored_report_is_of_the_settings_as_they_are(path):
-    """Or its name says in what it differs: DATA-MODEL-undirected."""
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: str(path.parent.relative_to(STORED)))
+def test_a_stored_report_belongs_to_a_cell_and_is_small(path):
+    name, row, column = path.relative_to(STORED).parts[:3]
+    (cell,) = select([name], models=[row], data=[column])
     report = json.loads(path.read_text("utf-8"))
-    settings = preset_for(report["dataset"], report["data"]["level"], model=report["model"])
-    change = path.stem.removeprefix(f"{report['dataset']}-{report['model']}")
-    if change:
-        assert change == "-undirected"
-        settings = changed(settings, {"undirected": True})
-    assert Config.from_dict(report["config"]) == settings
-    assert report["protocol"]["honest"]
-    assert len(report["runs"]) == report["data"]["splits"]
+    assert report["experiment"] == str(cell)
+    assert not report["quick"]
+    assert report["model"] == cell.row.architecture
+    assert report["dataset"] == cell.column.dataset
+    assert {one.name for one in path.parent.iterdir()} == {"config.json", "report.json"}
+    assert path.stat().st_size <= 60_000
+    config = json.loads((path.parent / "config.json").read_text("utf-8"))
+    assert config["config"] == report["config"]

@@ -27,6 +27,7 @@ from mgnni.solve.prepare import METHODS
 from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.device import DEVICES
 from mgnni.train.presets import PRESETS
+from mgnni.train.trackers import TRACKERS
 
 Call = Callable[..., Any]  # see conftest.py
 
@@ -57,7 +58,7 @@ def test_the_choices_shown_are_those_of_the_library() -> None:
         **{"schedule": SCHEDULES, "stopping": STOPPING, "precision": PRECISIONS},
         **{"input_map": INPUT_MAPS, "fusion": FUSIONS, "head": HEADS, "memory": MEMORY},
         **{"normalization": (*NORMALIZATIONS, "auto"), "flow": FLOWS},
-        "solver": (*METHODS, "auto"),
+        **{"solver": (*METHODS, "auto"), "log": TRACKERS},
     }
     assert {name: set(values) for name, values in CHOICES.items()} == {
         name: set(values) for name, values in known.items()
@@ -121,12 +122,13 @@ def test_the_help_of_train_is_complete(
 def test_help_shows_the_settings_of_a_benchmark(call: Call, tmp_path: Path) -> None:
     shown = {
         name: flat(call("train", *name.split(), "--help").out)
-        for name in ("", "texas", "texas --preset authors", "mutag")
+        for name in ("", "texas", "texas --preset authors", "mutag", "mutag --preset authors")
     }
     assert len(set(shown.values())) == len(shown)
     assert re.search(r"--lr FLOAT [^(]*\(default: 0\.5\)", shown["texas --preset authors"])
     head = r"--head NAME [^(]*\(default: (\w+)\)"
-    assert re.search(head, shown["mutag"])[1] == "graph"
+    assert re.search(head, shown["mutag"])[1] == "linear"
+    assert re.search(head, shown["mutag --preset authors"])[1] == "graph"
     folder = write_nodes(tmp_path / "mine")
     assert re.search(head, flat(call("train", folder, "--help").out))[1] == "linear"
     (folder / "graphs.csv").touch()

@@ -7,7 +7,15 @@ import random
 import numpy as np
 import pytest
 
-from mgnni.data.rules import DEFAULT_RULE, RULES, Rule, RunHistory, Score, get_rule
+from mgnni.data.rules import (
+    DEFAULT_RULE,
+    RULES,
+    Rule,
+    RunHistory,
+    Score,
+    get_rule,
+    scores_of,
+)
 from mgnni.errors import ArgumentError
 
 # Three folds, four epochs. Means over folds: 0.5, 0.6, 0.6, 0.4; a tie, of which epoch 2 is first.
@@ -157,3 +165,35 @@ def test_a_score_is_plain_data():
         score.mean = 1.0
     with pytest.raises(dataclasses.FrozenInstanceError):
         Rule.__setattr__(get_rule("gin"), "mark", "")
+
+
+def test_the_same_runs_are_scored_by_every_rule_that_they_can_answer():
+    runs = runs_of()
+    found = scores_of(runs)
+    assert {name: score.values for name, score in found.items()} == {
+        "validation": (0.9, 0.4, 0.4),
+        "gin": (0.6, 0.5, 0.7),
+        "fold-max": (0.9, 0.5, 0.7),
+        "test-max": (0.9, 0.5, 0.7),
+    }
+    assert {name: score.mark for name, score in found.items()} == {
+        "validation": "",
+        "gin": "‡",
+        "fold-max": "†",
+        "test-max": "†",
+    }
+    # Without a validation set the epoch is the last, which no rule reports.
+    whole = [dataclasses.replace(run, validated=False) for run in runs]
+    assert set(scores_of(whole)) == {"gin", "fold-max", "test-max"}
+    short = [*whole[:2], dataclasses.replace(whole[2], test_curve=(0.6, 0.7))]
+    assert set(scores_of(short)) == {"fold-max", "test-max"}
+    honest = [dataclasses.replace(run, test_curve=None) for run in runs]
+    assert set(scores_of(honest)) == {"validation"}
+    with pytest.raises(ArgumentError, match="must not repeat a run"):
+        scores_of(runs * 2)
+
+
+def test_an_epoch_that_was_not_validated_is_not_reported_as_such():
+    with pytest.raises(ArgumentError, match=r"selected on a validation set .* hold one out"):
+        get_rule("validation").score([RunHistory(0, 0, 3, 0.5, validated=False)])
+    assert [name for name, rule in RULES.items() if rule.needs_validation] == ["validation"]

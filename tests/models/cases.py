@@ -188,6 +188,10 @@ def _head_by_hand(model: MGNNI, fused: Tensor, x: Tensor, batch: Tensor | None) 
         if head.norm is not None:
             h = _batch_norm(h, head.norm)
         return pool(h) @ head.linear.weight.T
+    if kind == "MLPHead":
+        for linear in head.hidden.linear:
+            h = (h @ linear.weight.T + linear.bias).clamp(min=0)
+        return pool(h) @ head.last.weight.T + head.last.bias
     if kind == "ResidualHead":
         h = h @ head.first.weight.T + head.first.bias
         h = h + x @ head.residual.weight.T + head.residual.bias

@@ -15,6 +15,8 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 def make(device, **options):
     torch.manual_seed(0)
     model = DGCNN(FEATURES, HIDDEN, CLASSES, **options)
+    for conv in model.convs:
+        torch.nn.init.normal_(conv.bias)  # they start from zero
     return model.to(device, torch.float64).eval()
 
 
@@ -25,10 +27,10 @@ def by_hand(model, x, edge_index, edge_weight=None):
     dense = torch.zeros(n, n, dtype=torch.float64, device=x.device)
     dense.index_put_((edge_index[0], edge_index[1]), weight.to(dense), accumulate=True)
     dense = dense + torch.eye(n, dtype=torch.float64, device=x.device)
-    dense = dense / dense.sum(1, keepdim=True)
+    degree = dense.sum(1, keepdim=True)
     states = []
     for conv in model.convs:
-        x = torch.tanh(dense @ (x @ conv.lin.weight.T))
+        x = torch.tanh((dense @ x @ conv.lin.weight.T + conv.bias) / degree)
         states.append(x)
     rows = torch.cat(states, dim=1)
     head, k = model.readout, model.sort.sort.k
@@ -116,7 +118,7 @@ def test_indistinguishable_nodes_may_be_swapped(device):
 def test_the_number_of_parameters_is_as_expected(k, level):
     model = DGCNN(FEATURES, HIDDEN, CLASSES, k=k, level=level)
     total = 3 * HIDDEN + 1
-    convs = FEATURES * HIDDEN + 2 * HIDDEN * HIDDEN + HIDDEN
+    convs = FEATURES * HIDDEN + 2 * HIDDEN * HIDDEN + HIDDEN + total  # the biases
     sequence = total * 16 + 16 + 16 * 32 * 5 + 32
     dense = 32 * (k // 2 - 4) * 128 + 128 + 128 * CLASSES + CLASSES
     assert sum(p.numel() for p in model.parameters()) == convs + sequence + dense

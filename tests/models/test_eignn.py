@@ -121,6 +121,47 @@ def test_published_reproduces_the_released_numbers_on_a_directed_graph(device):
         torch.testing.assert_close(model.states(x, propagation), z)
 
 
+@pytest.mark.parametrize("variant", ["iterative", "published"])
+def test_batch_norm_acts_before_the_decoder(variant, device):
+    """The head of the authors on D_out^-1/2 (A + I) D_out^-1/2, right and as released."""
+    model = make(device, variant=variant, normalization="out", batch_norm=True)
+    norm, x = model.head.norm, normal(NODES, FEATURES, device=device)
+    with torch.no_grad():
+        norm.weight.copy_(normal(FEATURES, device=device, seed=5))
+        norm.bias.copy_(normal(FEATURES, device=device, seed=6))
+    edge_index, edge_weight = graph(True, device)
+    p = dense_propagation(edge_index, NODES, edge_weight, "out").to(device)
+    z = dense_states(model, x, p)
+    if variant == "published":
+        lambda_f, q_f = np.linalg.eigh(gram(model).detach().cpu().numpy())
+        lambda_s, q_s = (part.real for part in scipy.linalg.eig(p.T.cpu().numpy()))
+        inner = 1 / (1 - 0.8 * np.outer(lambda_f, lambda_s))
+        known = q_f @ (inner * (q_f.T @ x.cpu().numpy().T @ q_s)) @ q_s.T
+        z = torch.from_numpy(known.T).to(device)
+
+    def logits(mean, variance):
+        scaled = (z - mean) / (variance + 1e-5).sqrt() * norm.weight + norm.bias
+        return scaled @ model.head.linear.weight.T
+
+    mean, variance = z.mean(0), z.var(0, correction=0)
+    training = model.train()(x, edge_index, edge_weight)
+    torch.testing.assert_close(training, logits(mean, variance), **TOLERANCE)
+    evaluated = model.eval()(x, edge_index, edge_weight)  # running statistics, momentum .1
+    running = logits(0.1 * mean, 0.9 + 0.1 * z.var(0))
+    torch.testing.assert_close(evaluated, running, **TOLERANCE)
+
+
+def test_the_mlp_head_is_an_mlp_of_the_states(device):
+    model = make(device, head="mlp", head_channels=6, head_layers=2)
+    x = normal(NODES, FEATURES, device=device)
+    z = dense_states(model, x, dense_operator(True, device))
+    first, second = model.head.hidden.linear
+    z = (z @ first.weight.T + first.bias).clamp(min=0)
+    z = (z @ second.weight.T + second.bias).clamp(min=0)
+    want = z @ model.head.last.weight.T + model.head.last.bias
+    torch.testing.assert_close(model(x, *graph(True, device)), want, **TOLERANCE)
+
+
 def test_published_is_right_on_an_undirected_graph(device):
     model = make(device, variant="published")
     x = normal(NODES, FEATURES, device=device).requires_grad_()
@@ -212,6 +253,8 @@ def test_invalid_arguments_are_refused(device):
         EIGNN(FEATURES, FEATURES, CLASSES, variant="exact")
     with pytest.raises(ArgumentError, match="'level' must be 'graph'"):
         EIGNN(FEATURES, FEATURES, CLASSES, head="graph", level="node")
+    with pytest.raises(ArgumentError, match="'batch_norm' must be False without head='linear'"):
+        EIGNN(FEATURES, FEATURES, CLASSES, head="mlp", batch_norm=True)
     with pytest.raises(ArgumentError, match="must be symmetric"):
         make(device, variant="truncated")(
             normal(NODES, FEATURES, device=device), *graph(True, device)

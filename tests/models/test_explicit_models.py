@@ -118,6 +118,17 @@ def test_dropout_acts_in_training_only(name, device):
     assert (model.train()(x, edge_index) - want).abs().max() > 1e-3
 
 
+def test_jknet_drops_outputs_of_layers_but_no_features(device):
+    model = make("jknet", device, dropout=0.9)
+    edge_index, _ = graph(True, device)
+    x, seen = normal(NODES, FEATURES, device=device), []
+    model.stack.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    model(x, edge_index)
+    model.train()(x, edge_index)
+    torch.testing.assert_close(seen[1][0], seen[0][0])
+    assert (seen[1][1] - seen[0][1]).abs().max() > 1e-3
+
+
 @pytest.mark.parametrize("nodes", [0, 1, 3])
 @pytest.mark.parametrize("name", CASES)
 def test_graphs_without_edges_are_supported(name, nodes, device):

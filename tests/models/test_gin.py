@@ -7,6 +7,7 @@ from torch_geometric import nn as pyg
 
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
+from mgnni.models.gcn import GCN
 from mgnni.models.gin import GIN
 from models.cases import (
     CLASSES,
@@ -185,3 +186,35 @@ def test_invalid_arguments_are_refused():
         GIN(FEATURES, HIDDEN, CLASSES, pooling="max")
     with pytest.raises(ArgumentError, match="'num_layers' must be a positive int"):
         GIN(FEATURES, HIDDEN, CLASSES, num_layers=0)
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_the_gcn_of_the_gin_paper_is_a_mean_one_linear_map_and_a_readout_of_all_layers(
+    pooling, device
+):
+    options = {"normalization": "row", "flow": "target_to_source", "batch_norm": True}
+    torch.manual_seed(0)
+    model = GCN(FEATURES, HIDDEN, CLASSES, num_layers=2, jumping=pooling, **options)
+    model = model.to(device, torch.float64).eval()
+    x, edge_index, batch, alone = batch_of_graphs(device)
+    with torch.no_grad():
+        for seed, norm in enumerate(model.stack.norms):
+            norm.running_mean.copy_(0.3 * normal(HIDDEN, device=device, seed=seed))
+    got = model(x, edge_index, batch=batch)
+    for row, part, edges in zip(got, x.split(PARTS), alone, strict=True):
+        near = torch.eye(len(part), dtype=torch.float64, device=device)
+        near.index_put_((edges[0], edges[1]), near.new_ones(()), accumulate=True)
+        near = near / near.sum(1, keepdim=True)
+        layers = [part]
+        for conv, norm in zip(model.stack.convs, model.stack.norms, strict=True):
+            h = near @ layers[-1] @ conv.lin.weight.T + conv.bias
+            h = (h - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
+            layers.append((h * norm.weight + norm.bias).relu())
+        want = torch.zeros(CLASSES, dtype=torch.float64, device=device)
+        for layer, linear in zip(layers, model.readout.linear, strict=True):
+            pooled = layer.sum(0) if pooling == "sum" else layer.mean(0)
+            want = want + linear.weight @ pooled + linear.bias
+        torch.testing.assert_close(row, want, **CLOSE)
+    assert model(x, edge_index).shape == (len(x), CLASSES)
+    with pytest.raises(ArgumentError, match="'jumping' must be one of"):
+        GCN(FEATURES, HIDDEN, CLASSES, jumping="max")

@@ -25,6 +25,7 @@ CONFIGURATIONS = {
     "unit rows": {"unit_rows": True},
     "raw": {"normalization": "none", "self_loops": False, "kappa": 0.95},
     "out": {"normalization": "out"},
+    "row of the table": {"normalization": "out", "unit_rows": True},
     "row": {"normalization": "row"},
     "against the edges": {"flow": "target_to_source"},
     "picard": {"solver": "picard"},

@@ -105,7 +105,7 @@ def test_edge_weights_have_gradients(device):
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("head", ["linear", "residual", "graph"])
+@pytest.mark.parametrize("head", ["linear", "mlp", "residual", "graph"])
 def test_gradients_reach_every_parameter(head, training, device):
     model = make_model(device, head=head, dropout=0.0).train(training)
     edge_index, _ = graph(True, device)
@@ -135,7 +135,7 @@ def test_two_forward_passes_may_precede_one_backward_pass(device):
         torch.testing.assert_close(got, a + b, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("head", ["linear", "residual", "graph"])
+@pytest.mark.parametrize("head", ["linear", "mlp", "residual", "graph"])
 def test_a_batch_has_one_row_per_graph_equal_to_that_of_the_graph_alone(head, device):
     model = make_model(device, head=head)
     x, edge_index, batch, alone = batch_of_graphs(device)

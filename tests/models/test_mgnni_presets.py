@@ -102,6 +102,19 @@ def test_logits_match_the_equations(name, changes, directed, normalization, devi
     torch.testing.assert_close(model(x, edge_index, edge_weight), want, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("head", ["linear", "mlp"])
+def test_heads_of_the_text_match_the_equations(head, device):
+    """A linear map or an MLP of the fused states, per node and of sums over graphs."""
+    options = {"hidden_channels": 4, "input_map": "mlp-relu", "head": head, "head_layers": 2}
+    model = MGNNI.from_preset("tu", FEATURES, CLASSES, tol=1e-12, level="auto", **options)
+    model = model.to(device, torch.float64).eval()
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    for given in (None, batch):
+        want, _ = by_hand(model, x, edge_index, batch=given)
+        torch.testing.assert_close(model(x, edge_index, batch=given), want, rtol=1e-8, atol=1e-10)
+
+
 def test_tu_returns_one_row_per_graph(device):
     model = MGNNI.from_preset("tu", FEATURES, CLASSES, tol=1e-12, hidden_channels=4)
     model = model.to(device, torch.float64).eval()

@@ -194,3 +194,28 @@ def test_invalid_arguments_are_refused(device):
     x = normal(NODES, FEATURES, device=device)
     with pytest.raises(ArgumentError, match="must be undirected"):
         model(x, *graph(True, device))
+
+
+def test_an_encoder_is_a_linear_map_before_the_equation_and_graphs_are_sums_of_logits(device):
+    plain = MIGNN(HIDDEN, HIDDEN, CLASSES, tol=1e-12, dropout=0.0).to(device, torch.float64)
+    model = make(device, encoder=True, level="graph")
+    shared = {name: value for name, value in model.state_dict().items() if "encoder" not in name}
+    plain.load_state_dict(shared)
+    x, edge_index, batch, _ = batch_of_graphs(device)
+    linear = model.encoder[0]
+    rows = plain.eval()(x @ linear.weight.T + linear.bias, edge_index)
+    wanted = torch.zeros(int(batch.max()) + 1, CLASSES, dtype=torch.float64, device=device)
+    wanted = wanted.index_add(0, batch, rows)
+    torch.testing.assert_close(model(x, edge_index, batch=batch), wanted, **TOLERANCE)
+
+
+def test_dropout_of_an_encoder_acts_before_the_equation(device):
+    model = make(device, encoder=True, dropout=0.5)
+    x, edge_index, _, _ = batch_of_graphs(device)
+    seen = []
+    model.decoder.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
+    model.train()(x, edge_index)
+    model(x, edge_index)
+    assert not torch.equal(*seen)
+    model.eval()(x, edge_index)
+    assert torch.equal(seen[-1], model.states(x, model.propagation(x, edge_index)))

@@ -64,6 +64,15 @@ def test_unshuffled_batches_are_drawn_once():
     assert contents(learner, 1) != contents(begun(task, learner.config, Run(0, 1)), 1)
 
 
+def test_an_epoch_may_have_a_number_of_batches():
+    task = graph_task()
+    learner = begun(task, config(batch_size=3, batches_per_epoch=5))
+    assert [len(batch) for batch in contents(learner, 1)] == [3] * 5
+    assert contents(learner, 1) != contents(learner, 2)
+    fixed = begun(task, config(batch_size=3, batches_per_epoch=5, shuffle=False))
+    assert contents(fixed, 1) == contents(fixed, 2)
+
+
 def test_inputs_are_those_of_a_batch_built_from_its_graphs():
     task = inductive_task()
     learner = begun(task, config(batch_size=2, undirected=True, **EXACT))

@@ -10,7 +10,7 @@ from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train.config import Config, ModelConfig
 from mgnni.train.ensemble import build_model, num_parameters
 from mgnni.train.graph_learner import GraphLearner
-from mgnni.train.learner import check_graphs, lr_factor, prepared, row_losses
+from mgnni.train.learner import check_graphs, prepared, row_losses
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.training import learner_for
 from train.cases import config, graph_task, inductive_task, node_task, runs, training
@@ -55,20 +55,6 @@ def test_half_precision_is_widened():
     logits = torch.randn(3, 4)
     wanted = row_losses(logits.bfloat16().float(), torch.tensor([1, 0, 2]))
     assert torch.equal(row_losses(logits.bfloat16(), torch.tensor([1, 0, 2])), wanted)
-
-
-@pytest.mark.parametrize("epochs", [1, 2, 50])
-def test_the_schedule_is_torchs(epochs):
-    chosen = Config(schedule="cosine", epochs=epochs, lr=0.3)
-    parameter = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([parameter], lr=0.3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
-    for epoch in range(1, epochs + 1):
-        now = optimizer.param_groups[0]["lr"]
-        assert chosen.lr * lr_factor(chosen, epoch) == pytest.approx(now)
-        optimizer.step()
-        schedule.step()
-    assert lr_factor(Config(), 17) == 1.0
 
 
 def test_the_gradient_of_each_run_is_shortened_by_itself():

@@ -15,8 +15,8 @@ from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
 from mgnni.train.config import Config, changed, options_class
 from mgnni.train.ensemble import build_model, num_parameters
 from mgnni.train.presets import (
+    BASES,
     KINDS,
-    PRESETS,
     preset_blocks,
     preset_file,
     preset_for,
@@ -30,7 +30,7 @@ GRAPHS = ("mutag", "ptc", "ptc-mr", "proteins", "nci1", "imdb-binary", "imdb-mul
 PAPER = (*WEBKB, *WIKIPEDIA, *PPI, *GRAPHS, "chains", "colors")
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", BASES)
 @pytest.mark.parametrize("name", PAPER)
 def test_every_dataset_of_the_paper_has_a_model(name, preset):
     entry = ENTRIES[name]
@@ -164,17 +164,6 @@ def test_graphs_of_the_authors(name):
     assert (len(model.head.node), len(model.head.graph)) == (3, 3)
 
 
-@pytest.mark.parametrize("name", WEBKB)
-def test_webkb_of_the_paper(name):
-    chosen = preset_for(name)
-    assert chosen.model.input_map == "mlp-relu"  # two layers, followed by a ReLU
-    assert len(build_model(chosen, 20, 5, "node").input_map.linear) == 2
-    assert chosen.undirected
-    # Scales of Texas by its table of scales; all else chosen on the validation set.
-    assert chosen.model.scales == ((1, 2) if name == "wisconsin" else (1, 2, 3))
-    assert (chosen.lr, chosen.weight_decay) == (0.01, 5e-4)
-
-
 def test_other_data_have_a_sensible_configuration():
     assert preset_for("my data") == Config()
     graph = preset_for("my data", "graph")
@@ -183,6 +172,37 @@ def test_other_data_have_a_sensible_configuration():
         torch.randn(5, 4), torch.tensor([[0], [1]]), None, torch.tensor([0, 0, 0, 1, 1])
     )
     assert rows.shape == (2, 3)
+
+
+TABLE = [name for name, entry in MODELS.items() if "graphs" in entry.tables]
+
+
+@pytest.mark.parametrize("model", TABLE)
+def test_graph_models_of_the_table_select_by_the_loss_of_their_small_validation_sets(model):
+    for name in GRAPHS:
+        for preset in BASES:
+            chosen = preset_for(name, "graph", preset, model)
+            assert (chosen.stopping, chosen.patience) == ("loss", None)
+
+
+@pytest.mark.parametrize("model", ["gin", "gcn"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_gin_and_its_gcn_have_the_updates_of_gins_script(name, model):
+    chosen = preset_for(name, "graph", model=model)
+    assert chosen.epochs * chosen.batches_per_epoch == 17_500
+    options = "lr weight_decay batch_size schedule lr_period lr_decay shuffle"
+    assert values(chosen, options) == (0.01, 0.0, 32, "step", 50, 0.5, True)
+    count = (chosen.model.num_layers, build_model(chosen, 7, 2, "graph").readout.linear)
+    assert (count[0], len(count[1])) == ((5 if model == "gin" else 4), 5)
+    assert preset_for("anything", "graph", model=model).batches_per_epoch is None
+
+
+def test_dgcnn_trains_on_single_graphs_or_at_a_rate_scaled_by_the_root_of_the_batch():
+    rates = {"mutag": 1e-4, "ptc": 1e-4, "nci1": 1e-4, "proteins": 1e-5, "imdb-multi": 1e-4}
+    for name, rate in rates.items():
+        chosen = preset_for(name, "graph", model="dgcnn")
+        assert chosen.batch_size == (1 if name in ("mutag", "ptc") else 50)
+        assert chosen.lr == pytest.approx(rate * chosen.batch_size**0.5, rel=0.02)
 
 
 def test_an_unknown_preset_is_refused():
@@ -199,13 +219,14 @@ def blocks_of(name: str) -> Iterator[dict[str, Any]]:
     """All blocks in a file, wherever they stand."""
     file = preset_file(name)
     lists = [entry["settings"] for entry in file.get("presets", [])]
-    lists += [file.get("search", []), *file.get("blocks", {}).values()]
+    lists += [file.get("search", []), file.get("search graphs", [])]
+    lists += file.get("blocks", {}).values()
     return (block for blocks in lists for block in blocks if not isinstance(block, str))
 
 
 def test_every_model_has_a_file_and_no_file_is_without_a_model():
     folder = resources.files("mgnni.train") / "preset_files"
-    assert {file.name for file in folder.iterdir()} == {
+    assert {file.name for file in folder.iterdir() if file.name != "tuned"} == {
         f"{name}.json" for name in (*MODELS, "shared")
     }
 
@@ -226,7 +247,7 @@ def test_every_value_has_a_source_and_a_note(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_file_names_only_known_datasets_options_and_blocks(name):
     file, options = preset_file(name), {one.name for one in fields(options_class(name))}
-    assert set(file) <= {"presets", "search", "blocks"}
+    assert set(file) <= {"presets", "search", "search graphs", "blocks"}
     known = (options | {one.name for one in fields(Config)}) - {"model", "architecture"}
     for block in blocks_of(name):
         assert set(block.get("values", ())) <= known, block
@@ -237,8 +258,8 @@ def test_a_file_names_only_known_datasets_options_and_blocks(name):
     for entry in file["presets"]:
         assert set(entry) <= {"datasets", "preset", "settings"}
         assert set(entry["datasets"]) <= NAMES
-        assert entry.get("preset", "paper") in PRESETS
-        which = [entry["preset"]] if "preset" in entry else PRESETS
+        assert entry.get("preset", "paper") in BASES
+        which = [entry["preset"]] if "preset" in entry else BASES
         seen += [(dataset, preset) for dataset in entry["datasets"] for preset in which]
         used += [one for one in entry["settings"] if isinstance(one, str)]
     assert len(set(seen)) == len(seen), "two presets for one dataset"
@@ -269,7 +290,7 @@ def test_the_most_specific_preset_applies_and_later_blocks_override_earlier_ones
     assert (gin["mutag"].hidden_channels, gin["mutag"].pooling) == (32, "sum")
     assert (gin["imdb-multi"].hidden_channels, gin["imdb-multi"].pooling) == (64, "mean")
     sgc = preset_for("squirrel", model="sgc")
-    assert (sgc.lr, sgc.weight_decay, sgc.patience) == (0.2, 0.0, 100)  # 0.05, 5e-5 before
+    assert (sgc.lr, sgc.weight_decay) == (0.2, 0.0)  # 0.05, 5e-6 in an earlier block
     assert preset_blocks("cora", "node", "paper", "h2gcn") == ["default"]
     assert preset_for("cora", model="h2gcn") == changed(
         Config(options_class("h2gcn")(), "h2gcn"), {"epochs": 500, "patience": 100}
@@ -292,12 +313,31 @@ def test_settings_are_of_a_model_that_can_be_built(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_searched_values_are_valid(name):
-    space = space_for(name)
-    assert space
-    for option, values in space.items():
-        assert values
-        for value in values:
-            changed(preset_for("anything", model=name), {option: value})
+    for level in ("node", "graph"):
+        space = space_for(name, level)
+        assert space
+        for option, values in space.items():
+            assert values
+            for value in values:
+                changed(preset_for("anything", model=name), {option: value})
+
+
+def test_search_spaces_are_those_of_the_paper():
+    scales = ((1, 2), (1, 3))
+    assert space_for("mgnni") == {
+        "scales": (*scales, (1, 2, 3)),
+        "lr": (0.01, 0.05, 0.1, 0.5),
+        "weight_decay": (5e-6, 5e-4),
+    }
+    graphs = {"lr": (0.001, 0.01), "weight_decay": (0.0, 5e-6)}
+    assert space_for("mgnni", "graph") == {"scales": scales, **graphs}
+    assert space_for("eignn", "graph") == {"gamma": (0.8,), **graphs}
+    cgs = space_for("cgs")
+    assert (cgs["lr"], cgs["weight_decay"], cgs["gamma"]) == (
+        (0.001, 0.005, 0.01, 0.05),
+        (5e-6, 5e-4),
+        (0.5, 0.8),
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)

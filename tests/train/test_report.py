@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import confusion_matrix
 from torch_geometric.data import Data
 
 import mgnni
@@ -16,6 +17,9 @@ import mgnni.train.report as module
 from mgnni.data.rules import RULES
 from mgnni.data.split import Split
 from mgnni.data.task import Task, stratified_labels
+from mgnni.train.device import make_fabric
+from mgnni.train.ensemble import build_model
+from mgnni.train.experiment import Experiment
 from mgnni.train.report import (
     commit,
     describe,
@@ -26,6 +30,8 @@ from mgnni.train.report import (
     versions,
 )
 from mgnni.train.runs import Run
+from mgnni.train.source import find_source
+from mgnni.train.training import Training
 from train.cases import config, graph_task, inductive_task, node_data, node_task, runs, trained
 
 
@@ -70,6 +76,45 @@ def test_all_that_a_report_must_hold():
     mean = sum(values) / 4
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / 3)
     assert report["score"]["std"] == pytest.approx(spread)
+
+
+def test_the_confusion_matrix_is_that_of_scikit_learn():
+    task = node_task(2)
+    labels, graph = stratified_labels(task), task.graphs[0]
+    training = trained(task, config(epochs=4), runs(2))
+    report = make_report(training, 1.5)
+    expected = np.zeros((3, 3), dtype=int)
+    for one in training.results():
+        model = build_model(training.config, task.num_features, 3, "node")
+        model.load_state_dict(one.weights)
+        with torch.no_grad():
+            predicted = model.eval()(graph.x, graph.edge_index).argmax(1)
+        rows = task.rows(one.run.split, "test")
+        expected += confusion_matrix(labels[rows], predicted[rows], labels=[0, 1, 2])
+    assert report["confusion"] == {"classes": ["a", "b", "c"], "counts": expected.tolist()}
+    assert not np.array_equal(expected, expected.T)  # a transposed one would be noticed
+    assert task.test_evaluations == [1, 1]
+    assert "confusion" not in report_of(node_task(2, multilabel=True))
+
+
+def test_the_options_of_the_data_are_in_the_report():
+    options = {"length": 5, "num_chains_per_class": 4}
+    source = find_source("chains", options=options)
+    experiment = Experiment(source, config(epochs=1), (Run(0, 0),), device="cpu")
+    training = Training(experiment, make_fabric("cpu", "32"))
+    training.run(lambda epoch: None, lambda: None)
+    report = make_report(training, 1.0)
+    assert report["input"] == {"data": "chains", "options": options}
+    assert report["peak_memory"] > 2**20
+    assert report_of()["input"] == {"data": "here"}
+
+
+def test_lists_of_numbers_are_written_on_one_line():
+    data = {"a": [1, 2.5, None], "b": [[1], []], "c": ["x [1,\n 2]"], "d": [{"e": [True]}]}
+    text = to_json(data)
+    assert json.loads(text) == data
+    assert '"a": [1, 2.5, null],\n' in text
+    assert '"e": [true]\n' in text
 
 
 def test_parameters_are_those_that_are_learnt():

@@ -14,6 +14,7 @@ from mgnni.train.runs import (
     Run,
     dropout_keys,
     dropout_offset,
+    graph_batches,
     graph_order,
     mix,
 )
@@ -91,6 +92,25 @@ def test_the_order_of_graphs_depends_on_run_and_epoch_alone():
     torch.random.set_rng_state(before)
     graph_order(Run(0, 0), 3, 50)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_batches_of_a_number_are_each_drawn_from_all_graphs():
+    drawn = graph_batches(Run(0, 0), 1, 20, batch_size=8, batches=50)
+    assert [len(set(batch.tolist())) for batch in drawn] == [8] * 50  # none is in one twice
+    seen = torch.cat(drawn).bincount(minlength=20)
+    assert seen.sum() == 400
+    assert seen.min() > 5  # 20 are expected, with a deviation of 3.5
+    again = graph_batches(Run(0, 0), 1, 20, batch_size=8, batches=50)
+    assert all(map(torch.equal, drawn, again))
+    for other in (Run(0, 0), 2), (Run(0, 1), 1), (Run(1, 0), 1):
+        assert not torch.equal(graph_batches(*other, 20, 8, 50)[0], drawn[0])
+    assert [len(batch) for batch in graph_batches(Run(0, 0), 1, 5, batch_size=8, batches=2)] == [
+        5,
+        5,
+    ]
+    whole = graph_batches(Run(0, 0), 1, 20, batch_size=8)
+    assert torch.equal(torch.cat(whole), graph_order(Run(0, 0), 1, 20))
+    assert [len(batch) for batch in whole] == [8, 8, 4]
 
 
 def follow(stopping, sequence, patience=None):

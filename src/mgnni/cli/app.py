@@ -16,7 +16,10 @@ from mgnni.cli.datasets import Datasets
 from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
+from mgnni.cli.report import Report
+from mgnni.cli.reproduce import Reproduce
 from mgnni.cli.train import Train
+from mgnni.cli.tune import Tune
 from mgnni.errors import ArgumentError, MgnniError, closest
 from mgnni.version import __version__
 
@@ -29,7 +32,8 @@ Example: mgnni train texas
 Example: mgnni predict runs/texas texas
 """
 COMMANDS: dict[str, type[Command]] = {
-    one.__name__.lower(): one for one in (Quickstart, Datasets, Models, Train, Predict, Bench)
+    one.__name__.lower(): one
+    for one in (Quickstart, Datasets, Models, Train, Tune, Predict, Report, Reproduce, Bench)
 }
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")
@@ -54,6 +58,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if not args or args[0] not in COMMANDS:
             return _overview(args)
         command, rest = COMMANDS[args[0]], args[1:]
+        options = command.renamed  # of errors while the parser is made
         parser = command.parser(rest)
         options = {**parser.option_names(), **command.renamed}
         if set(HELP) & set(rest):

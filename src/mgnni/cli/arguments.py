@@ -144,7 +144,9 @@ class Parser(argparse.ArgumentParser):
         import docstring_parser
 
         docs = {
-            one.arg_name: one.description for one in docstring_parser.parse_from_object(cls).params
+            one.arg_name: one.description
+            for base in reversed(cls.__mro__[:-1])  # a command may extend another
+            for one in docstring_parser.parse_from_object(base).params
         }
         hints = typing.get_type_hints(cls)
         for one in fields(cls):
@@ -173,7 +175,7 @@ class Parser(argparse.ArgumentParser):
         if hint is bool:
             unset = "" if flag else "yes" if default else "no"
         else:
-            unset = about.get("unset", "" if one.default is MISSING else _written(default))
+            unset = about.get("unset", "" if one.default is MISSING else written(default))
         text += f" (default: {unset})" if unset else ""
         text = text.replace("%", "%%")
         if hint is bool:
@@ -271,12 +273,12 @@ def _hyphens(arg: str) -> str:
     return name.replace("_", "-") + sign + value if name.startswith("--") else arg
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     """Return a default as it is written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return " ".join(map(_written, value)) or NONE
+        return " ".join(map(written, value)) or NONE
     return NONE if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

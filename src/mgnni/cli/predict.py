@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, UsageError
-from mgnni.cli.train import benchmark_options, check_data
+from mgnni.cli.data import benchmark_options, check_data
 from mgnni.data.catalog import benchmark_named
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Predict(Command):
             "rows": found.chosen.size(0),
             "split": run.split,
             "seed": run.seed,
-            "best_of": len(fitted.runs) if self.run_number is None else 1,
+            "best_of": sum(map(bool, fitted.val)) if self.run_number is None else 1,
             "predicted": dict(zip(fitted.classes, found.chosen.sum(0).tolist(), strict=True)),
             "notes": list(notes),
         }

@@ -118,8 +118,8 @@ def show_model(found: Mapping[str, Any]) -> None:
     """Print everything known about one model."""
     console = console_for()
     console.print(found["title"], style="bold")
-    options = (f"{name}={_value(default)}" for name, default in found["options"].items())
-    search = [f"{name}: {', '.join(map(_value, v))}" for name, v in found["search"].items()]
+    options = (f"{name}={shown_value(default)}" for name, default in found["options"].items())
+    search = [f"{name}: {', '.join(map(shown_value, v))}" for name, v in found["search"].items()]
     _facts(
         console,
         ("equation", found["equation"]),
@@ -158,6 +158,10 @@ def show_training(
     paragraph(console, f"by rule {report['protocol']['rule']}: {report['protocol']['description']}")
     if mark:
         paragraph(console, f"{mark} {TEST_LABELS_USED}")
+    if others := other_scores(report):
+        paragraph(console, f"the same runs by other rules: {others}")
+    rows = _part_sizes([list(run["rows"].values()) for run in report["runs"]])
+    paragraph(console, f"train / val / test: {rows} labelled {report['data']['level']}s")
     if report["solver"]["forward"]["solves"]:
         paragraph(console, solver_line(report["solver"]))
     for note in report["data"]["notes"]:
@@ -165,6 +169,8 @@ def show_training(
     when = "before: nothing was left to train" if resumed else f"after {span(report['seconds'])}"
     # Not wrapped: a path, and a command to copy.
     console.print(f"\n  Saved model.pt, report.json and log.jsonl {when}: {folder}", soft_wrap=True)
+    if (folder / "report.html").exists():
+        console.print(f"  Report: {folder / 'report.html'}", soft_wrap=True)
     following = shlex.join(["mgnni", "predict", str(folder), *data])
     console.print(f"  Next: {following}", soft_wrap=True)
 
@@ -177,6 +183,14 @@ def score_line(report: Mapping[str, Any]) -> str:
         value += f" ± {100 * score['std']:.2f}"
         of = f"mean ± standard deviation of {score['n']} runs"
     return f"{report['dataset']}: test {report['metric']} {value} %{mark} ({of})"
+
+
+def other_scores(report: Mapping[str, Any]) -> str:
+    """Return the scores of the same runs by other rules, without what would be a repetition."""
+    shown = {report["protocol"]["mark"]: report["protocol"]["rule"]}  # a mark is one computation
+    for name, score in report["scores"].items():
+        shown.setdefault(score["mark"], f"{name} {100 * score['mean']:.2f} %{score['mark']}")
+    return ", ".join(list(shown.values())[1:])
 
 
 def solver_line(solver: Mapping[str, Any]) -> str:
@@ -242,9 +256,10 @@ def _number(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def _value(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """Return a hyperparameter as text."""
     if isinstance(value, (tuple, list)):
-        return "{" + ", ".join(map(_value, value)) + "}"
+        return "{" + ", ".join(map(shown_value, value)) + "}"
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

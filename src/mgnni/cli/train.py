@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, Parser, UsageError, one_of
+from mgnni.cli.data import benchmark_options, check_data
 from mgnni.cli.folders import training_folder
-from mgnni.data.catalog import ENTRIES, benchmark_named
+from mgnni.data.catalog import benchmark_named
 from mgnni.data.rules import DEFAULT_RULE, RULES
 from mgnni.data.tables import schema as tables
 from mgnni.data.tables.schema import TableOptions
-from mgnni.errors import closest
 from mgnni.models.catalog import MGNNI, MODELS, find_model
-from mgnni.train.config import (
-    PRECISIONS,
-    SCHEDULES,
-    STOPPING,
-    Config,
-    changed,
-    options_class,
-)
-from mgnni.train.presets import PRESETS, preset_for
+from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING, Config, changed, options_class
+from mgnni.train.presets import PRESETS
+from mgnni.train.tuned import find_preset, is_file, preset_model
+
+if TYPE_CHECKING:
+    from mgnni.train.source import Source
 
 # Repeated here because the modules that define them are slow to import; a test compares them.
 CHOICES: dict[str, Sequence[str]] = {
@@ -41,11 +37,12 @@ CHOICES: dict[str, Sequence[str]] = {
     "fusion": ("attention", "mean", "concat"),
     "contraction": ("frobenius", "spectral", "identity"),
     "directions": ("in", "out", "both"),
-    "head": ("linear", "residual", "graph"),
+    "head": ("linear", "mlp", "residual", "graph"),
     "normalization": ("auto", "sym", "dir", "out", "row", "none"),
     "flow": ("source_to_target", "target_to_source"),
     "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide dense".split()),
     "memory": ("fast", "low"),
+    "log": ("tensorboard", "wandb", "trackio"),
 }
 MAP_SOLVERS = ("anderson", "picard")  # of models whose equation is not linear
 NOT_OPTIONS = ("model", "architecture")  # fields of Config that are set by --model
@@ -92,7 +89,9 @@ class Train(Command):
         "seed": "--seeds",
         "options": "--option",
         "model": "--model",
+        "preset": "--preset",
     }
+    no_options: ClassVar[Sequence[str]] = ("changes", "tables")
 
     data: str = field(metadata={"metavar": "DATA", "positional": True})
     """Benchmark, folder or file."""
@@ -115,7 +114,8 @@ class Train(Command):
     )
     """Metric to report and to select by."""
     preset: str = field(default="paper", metadata={"choices": PRESETS})
-    """Hyperparameters of a benchmark: of the paper first, or of its released code only."""
+    """Hyperparameters: of the paper first, of its released code only, or found by mgnni tune; also
+    the path of a preset.json of mgnni tune."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
@@ -124,38 +124,49 @@ class Train(Command):
     """Where to compute; auto uses a GPU if there is one."""
     one_by_one: bool = False
     """Train the runs on one graph one after another: same results, less memory."""
+    jobs: int | None = field(default=None, metadata={"unset": "as many as help"})
+    """Processes that train the splits of many graphs side by side: same results."""
     deterministic: bool = False
     """Make the training repeatable bit by bit on the same machine; one thread on a CPU."""
     checkpoint_every: float = 10.0
     """Minimum number of seconds between checkpoints."""
+    log: str | None = field(default=None, metadata={"choices": CHOICES["log"], "unset": "none"})
+    """Experiment tracker that is also given the losses and scores."""
+    no_report: bool = False
+    """Do not write report.html, which needs plotly and has 5 MB."""
     changes: dict[str, Any] = field(default_factory=dict)  # hyperparameters that were given
     tables: TableOptions = field(default_factory=TableOptions)
 
     @classmethod
     def parser(cls, args: Sequence[str]) -> Parser:
         """Return the parser with the options of the model, and the defaults of the benchmark."""
-        early = Parser("mgnni train", add_help=False)
-        early.add_argument("--model", type=one_of(list(MODELS)), default=MGNNI)
-        early.add_argument("--preset", type=one_of(PRESETS), default="paper")
+        prog = f"mgnni {cls.__name__.lower()}"
+        early = Parser(prog, add_help=False)
+        early.add_argument("--model", type=one_of(list(MODELS)))
+        names = one_of(PRESETS)
+        early.add_argument(
+            "--preset", type=lambda word: word if is_file(word) else names(word), default="paper"
+        )
         asked = early.parse(args, partly=True)
+        model = asked.get("model") or preset_model(asked["preset"])
         data = next((arg for arg in args if not arg.startswith("-")), "")
         level = "graph" if list(Path(data).glob("graphs.*")) else "node"
-        config = preset_for(benchmark_named(data) or "", level, asked["preset"], asked["model"])
-        shown = cls(data=data, architecture=asked["model"], preset=asked["preset"])
+        config = find_preset(benchmark_named(data) or "", level, asked["preset"], model)
+        shown = cls(data=data, architecture=model, preset=asked["preset"])
 
-        parser = Parser("mgnni train", cls.__doc__)
+        parser = Parser(prog, cls.__doc__)
         common = [one.name for one in fields(Command)]
-        parser.add_fields(parser, cls, defaults=shown, skip=(*common, "changes", "tables"))
+        parser.add_fields(parser, cls, defaults=shown, skip=(*common, *cls.no_options))
         parser.add_fields(parser, Command)
         choices = {name: {"choices": values} for name, values in CHOICES.items()}
         group = parser.group("training options", "Optimisation, and when it stops.")
         parser.add_fields(
             group, Config, defaults=config, details=choices, skip=NOT_OPTIONS, switches=True
         )
-        group = parser.group("model options", f"{find_model(asked['model']).title}.")
+        group = parser.group("model options", f"{find_model(model).title}.")
         if getattr(config.model, "solver", None) in MAP_SOLVERS:
             choices["solver"] = {"choices": MAP_SOLVERS}
-        options = options_class(asked["model"])
+        options = options_class(model)
         parser.add_fields(group, options, defaults=config.model, details=choices, switches=True)
         group = parser.group(
             "file options",
@@ -168,6 +179,7 @@ class Train(Command):
     @classmethod
     def create(cls, values: Mapping[str, Any]) -> Train:
         """Return the command; what is neither its own nor of a file is a hyperparameter."""
+        values = {"architecture": preset_model(values.get("preset", "paper")), **values}
         own = {one.name for one in fields(cls)}
         of_tables = {one.name for one in fields(TableOptions)}
         return cls(
@@ -176,22 +188,12 @@ class Train(Command):
             changes={k: v for k, v in values.items() if k not in own | of_tables},
         )
 
-    def run(self) -> None:
-        """Train, print and save."""
+    def find(self) -> tuple[Source, Config]:
+        """Return the data and the configuration."""
         check_data(self.data)
         of_benchmark = benchmark_options(self.option)
         if self.num_splits < 1:
             raise UsageError(f"--num-splits must be at least 1 (got {self.num_splits})")
-        if not self.checkpoint_every >= 0:
-            raise UsageError(
-                f"--checkpoint-every must be at least 0 seconds (got {self.checkpoint_every})"
-            )
-        # Imported late because they are slow to import.
-        from mgnni.cli.progress import follow_training
-        from mgnni.cli.terminal import show_training
-        from mgnni.train.experiment import Experiment, runs_of
-        from mgnni.train.fit import train
-        from mgnni.train.report import to_json
         from mgnni.train.source import find_source
 
         source = find_source(
@@ -199,16 +201,37 @@ class Train(Command):
             options=of_benchmark,
             tables=self.tables,
             metric=self.metric,
+            rule=self.rule,
             num_splits=self.num_splits,
         )
         task = source.task
-        preset = preset_for(source.preset, task.level, self.preset, self.architecture)
+        preset = find_preset(source.preset, task.level, self.preset, self.architecture)
         config = changed(preset, self.changes)
         if getattr(config.model, "head", None) == "graph" and task.level != "graph":
             raise UsageError(
                 f"--head graph is for whole graphs ({task.name} has one label per node); use "
                 "linear or residual"
             )
+        return source, config
+
+    def run(self) -> None:
+        """Train, print and save."""
+        if not self.checkpoint_every >= 0:
+            raise UsageError(
+                f"--checkpoint-every must be at least 0 seconds (got {self.checkpoint_every})"
+            )
+        # Imported late because they are slow to import.
+        from mgnni.cli.progress import follow_training
+        from mgnni.cli.terminal import show_training
+        from mgnni.html_report.page import write_training_page
+        from mgnni.train.experiment import Experiment, runs_of
+        from mgnni.train.fit import train
+        from mgnni.train.report import to_json
+        from mgnni.train.trackers import check_tracker, make_tracker
+
+        check_tracker(self.log)
+        source, config = self.find()
+        task = source.task
         runs = runs_of(task, self._splits(), self.seeds)
         experiment = Experiment(
             source,
@@ -219,6 +242,7 @@ class Train(Command):
             device=self.device,
             deterministic=self.deterministic,
             checkpoint_every=self.checkpoint_every,
+            jobs=self.jobs,
         )
         other = "" if self.architecture == MGNNI else f"-{self.architecture}"
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
@@ -226,12 +250,16 @@ class Train(Command):
             with (
                 training_folder(output, self.checkpoint_every),
                 follow_training(len(runs), config.epochs, config.patience) as clock,
+                make_tracker(self.log, experiment, output) as tracker,
             ):
-                fitted = train(experiment, output, self.resume, clock, _note)
+                fitted = train(experiment, output, self.resume, tracker.after(clock), _note)
+                tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{output} keeps what was done; repeat the command with --resume to continue"
             ) from None
+        if not self.no_report:
+            write_training_page(output, _note)
         report = fitted.report or {}
         if self.json:
             sys.stdout.write(to_json(report))
@@ -252,32 +280,3 @@ class Train(Command):
 
 def _note(text: str) -> None:
     sys.stderr.write(f"mgnni train: note: {text}\n")
-
-
-def check_data(data: str) -> None:
-    """Refuse data that are neither a benchmark nor a path, and suggest a benchmark."""
-    if benchmark_named(data) or Path(data).exists():
-        return
-    near = closest(data, ENTRIES)
-    hint = f" (did you mean {near}?)" if near else ""
-    raise UsageError(
-        f"{data!r} is neither a benchmark{hint} nor a path; mgnni datasets lists the benchmarks, "
-        "and a path is a folder with nodes.csv and edges.csv, or a .npz or .pt file"
-    )
-
-
-def benchmark_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read ``NAME=VALUE`` pairs; a value that is not a Python literal is a string."""
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name:
-            raise UsageError(f"--option must be NAME=VALUE (got {pair!r}), for example length=80")
-        if name in found:
-            raise UsageError(f"--option must give each name once (got {name} twice)")
-        literal = value.capitalize() if value in ("true", "false", "none") else value
-        try:
-            found[name] = ast.literal_eval(literal)
-        except (ValueError, SyntaxError, TypeError):
-            found[name] = value
-    return found

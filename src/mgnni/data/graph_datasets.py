@@ -58,8 +58,11 @@ def load_tu(
     for number, (train, test) in enumerate(folds):
         held = stratified_holdout(labels[train], val_fraction, seed=number)
         splits.append(Split.of(train[_others(held, train.numel())], train[held], test))
-    if val_fraction:
-        notes.append(f"Validation holds out {val_fraction:g} of each training fold, stratified.")
+    notes.append(
+        f"Validation holds out {val_fraction:g} of each training fold, stratified."
+        if val_fraction
+        else "Nothing is held out for validation: all graphs of a training fold are trained on."
+    )
     return Task(
         entry.name,
         graphs,

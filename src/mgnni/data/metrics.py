@@ -67,6 +67,24 @@ def measure(scores: Tensor, labels: Tensor, multilabel: bool) -> dict[str, float
     return metrics
 
 
+def confusion_counts(scores: Tensor, labels: Tensor) -> Tensor:
+    """Returns how many rows of each class were predicted as each class.
+
+    Args:
+        scores (Tensor): Logits.
+        labels (Tensor): Classes.
+
+    Shapes:
+        - **scores:** :math:`(N, C)` for :math:`N` rows and :math:`C` classes
+        - **labels:** :math:`(N)`
+        - **output:** :math:`(C, C)`, true classes in rows, predicted ones in columns
+    """
+    _check(scores, labels, multilabel=False)
+    classes = scores.size(1)
+    pairs = labels * classes + scores.detach().argmax(1)
+    return torch.bincount(pairs, minlength=classes**2).view(classes, classes)
+
+
 def _mean_f1(correct: Tensor, claimed: Tensor, present: Tensor) -> float:
     """Returns the mean F1 over the classes that are predicted or present."""
     both = (claimed + present).double()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mgnni.errors import ArgumentError, check_choice
@@ -22,6 +23,8 @@ class RunHistory:
         selected_epoch (int): The epoch selected without test data; the first one is 1.
         test (float, optional): Test metric at this epoch.
         test_curve (tuple of float, optional): Test metric after each epoch.
+        validated (bool, optional): Whether this epoch was selected on a validation set.
+            (default: :obj:`True`)
     """
 
     split: int
@@ -29,6 +32,7 @@ class RunHistory:
     selected_epoch: int
     test: float | None = None
     test_curve: tuple[float, ...] | None = None
+    validated: bool = True
 
     def __post_init__(self) -> None:
         if self.selected_epoch < 1:
@@ -94,6 +98,11 @@ class Rule:
         return not self.mark
 
     @property
+    def needs_validation(self) -> bool:
+        """Whether epochs are selected on validation sets; if not, all of it can be trained on."""
+        return self.honest
+
+    @property
     def needs_test_curve(self) -> bool:
         """Whether the test metric is needed after each epoch."""
         return not self.honest
@@ -118,11 +127,20 @@ class Rule:
         )
 
 
+class _NotRecorded(ArgumentError):
+    """The runs do not hold what a rule needs."""
+
+
 def _selected(runs: Sequence[RunHistory]) -> list[tuple[int, float]]:
     chosen = []
     for run in runs:
+        if not run.validated:
+            raise _NotRecorded(
+                f"this rule needs an epoch selected on a validation set (got none in {run.label}); "
+                "hold one out"
+            )
         if run.test is None:
-            raise ArgumentError(
+            raise _NotRecorded(
                 f"this rule needs the test value at the selected epoch (got None in {run.label}); "
                 "evaluate the selected model on the test set"
             )
@@ -138,7 +156,7 @@ def _best_in_common(runs: Sequence[RunHistory]) -> list[tuple[int, float]]:
     curves = [_curve(run) for run in runs]
     lengths = sorted({len(curve) for curve in curves})
     if len(lengths) > 1:
-        raise ArgumentError(
+        raise _NotRecorded(
             f"a common epoch needs test curves of one length (got from {lengths[0]} to "
             f"{lengths[-1]} epochs); train all runs for the same number of epochs"
         )
@@ -150,7 +168,7 @@ def _best_in_common(runs: Sequence[RunHistory]) -> list[tuple[int, float]]:
 
 def _curve(run: RunHistory) -> tuple[float, ...]:
     if not run.test_curve:
-        raise ArgumentError(
+        raise _NotRecorded(
             f"this rule needs the test metric after every epoch (got none in {run.label}); record "
             "the test curve, or use the rule 'validation'"
         )
@@ -190,3 +208,16 @@ RULES: dict[str, Rule] = {
 def get_rule(name: str) -> Rule:
     """Returns the rule with exactly this name; rules that use test data have no other access."""
     return RULES[check_choice("rule", name, RULES)]
+
+
+def scores_of(runs: Sequence[RunHistory]) -> dict[str, Score]:
+    """Applies every rule to the same runs, and leaves out those that need what was not recorded.
+
+    Args:
+        runs (Sequence[RunHistory]): Runs with different splits or seeds.
+    """
+    found = {}
+    for rule in RULES.values():
+        with suppress(_NotRecorded):
+            found[rule.name] = rule.score(runs)
+    return found

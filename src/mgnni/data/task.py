@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from mgnni.data.metrics import METRICS, default_metric, measure
+from mgnni.data.metrics import METRICS, confusion_counts, default_metric, measure
 from mgnni.data.split import PARTS, Split
 from mgnni.errors import ArgumentError, DataError, check_choice
 
@@ -23,7 +23,7 @@ class Task:
     consist of: the nodes of a single graph, or whole graphs if there are several.
 
     Labels of the test set can only be used through :meth:`evaluate`, which counts its calls in
-    ``test_evaluations``.
+    ``test_evaluations``, and :meth:`confusion`, which describes what was evaluated.
 
     Args:
         name (str): Name of the task.
@@ -154,15 +154,10 @@ class Task:
             split (int): Index of the split.
             part (str): ``"train"``, ``"val"`` or ``"test"``.
         """
-        rows = self.rows(split, part)
-        if scores.size(0) != rows.numel():
-            raise ArgumentError(
-                f"'scores' must have one row for each of the {rows.numel()} labelled rows of "
-                f"{part} (got {scores.size(0)}); index the logits with task.rows(split, part)"
-            )
+        labels = self._labels_for(scores, split, part)
         if part == "test":
             self.test_evaluations[split] += 1
-        found = measure(scores.detach().cpu(), self._labels[rows], self.multilabel)
+        found = measure(scores.detach().cpu(), labels, self.multilabel)
         if self.metric not in found:
             raise DataError(
                 f"{self.name}, split {split}: {self.metric} is undefined on {part}, which has one "
@@ -170,9 +165,54 @@ class Task:
             )
         return found
 
+    def confusion(self, scores: Tensor, split: int, part: str) -> list[list[int]] | None:
+        """Returns the confusion matrix of an evaluation, or ``None`` for several labels per row.
+
+        It describes scores that were evaluated before, so it does not count as an evaluation.
+
+        Args:
+            scores (Tensor): Logits, as in :meth:`evaluate`.
+            split (int): Index of the split.
+            part (str): ``"train"``, ``"val"`` or ``"test"``.
+        """
+        if self.multilabel:
+            return None
+        labels = self._labels_for(scores, split, part)
+        counts: list[list[int]] = confusion_counts(scores.detach().cpu(), labels).tolist()
+        return counts
+
+    def _labels_for(self, scores: Tensor, split: int, part: str) -> Tensor:
+        rows = self.rows(split, part)
+        if scores.size(0) != rows.numel():
+            raise ArgumentError(
+                f"'scores' must have one row for each of the {rows.numel()} labelled rows of "
+                f"{part} (got {scores.size(0)}); index the logits with task.rows(split, part)"
+            )
+        return self._labels[rows]
+
     def with_splits(self, splits: Sequence[Split]) -> Task:
         """Returns the task with other splits."""
         return self._changed(splits=splits)
+
+    def without_test(self, splits: Sequence[int]) -> Task:
+        """Returns the task without test sets, and with the labels that some splits train on only.
+
+        All other rows are unlabelled, so nothing that is given this task can depend on the test
+        labels of these splits.
+
+        Args:
+            splits (Sequence[int]): Indices of splits. They keep their indices; the other splits
+                become equal to the first of them.
+        """
+        none = torch.zeros(0, dtype=torch.long)
+        kept = [self.rows(index, part) for index in splits for part in ("train", "val")]
+        unknown = torch.ones(self.num_rows, dtype=torch.bool)
+        unknown[torch.cat(kept)] = False
+        labels = self._labels.clone()
+        labels[unknown] = float("nan") if self.multilabel else -1
+        found = [index if index in splits else splits[0] for index in range(len(self.splits))]
+        bare = [Split(self.splits[i].train, self.splits[i].val, none) for i in found]
+        return self._changed(labels=labels, splits=bare)
 
     def with_graphs(self, graphs: Sequence[Data]) -> Task:
         """Returns the task with transformed graphs; it shares the count of test evaluations."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import MgnniError
+from mgnni.kernels.binaries import cached
 
 SWITCH = "MGNNI_KERNELS"  # set to 0 to disable the kernels
 _NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
@@ -32,7 +35,7 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
     major = str(torch.version.cuda).split(".")[0]
     name = f"libnvrtc.so.{major}"
     beside = Path(torch.__file__).parents[1].glob(f"nvidia/**/{name}")
-    for candidate in (name, *map(str, beside)):
+    for candidate in chain([name], map(str, beside)):  # searched only if it is not found by name
         try:
             return ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(candidate)
         except OSError:
@@ -61,21 +64,30 @@ def _checked(code: int, what: str) -> None:
         )
 
 
-def _compiled(source: str, name: str, architecture: str) -> bytes:
-    """Compiles for an architecture."""
+def _versions() -> list[str]:
+    """Returns the versions of the driver and of NVRTC."""
+    driver, nvrtc = _libraries()
+    numbers = [ctypes.c_int() for _ in range(3)]
+    first, *rest = map(ctypes.byref, numbers)
+    _checked(driver.cuDriverGetVersion(first), "asking for the version of the driver")
+    _checked(nvrtc.nvrtcVersion(*rest), "asking for the version of NVRTC")
+    return [str(number.value) for number in numbers]
+
+
+def _compiled(source: str, name: str, options: Sequence[str]) -> bytes:
+    """Compiles a source file."""
     _, nvrtc = _libraries()
     program = ctypes.c_void_p()
     text = (source.encode(), name.encode(), 0, None, None)
     _checked(nvrtc.nvrtcCreateProgram(ctypes.byref(program), *text), f"reading {name}")
-    options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
-    array = (ctypes.c_char_p * len(options))(*options)
+    array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     code = nvrtc.nvrtcCompileProgram(program, len(options), array)
     if code:
         size = ctypes.c_size_t()
         nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value)
         nvrtc.nvrtcGetProgramLog(program, log)
-        raise KernelError(f"{name} does not compile for {architecture}: {log.value.decode()}")
+        raise KernelError(f"{name} does not compile with {' '.join(options)}: {log.value.decode()}")
     size = ctypes.c_size_t()
     _checked(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)), f"compiling {name}")
     binary = ctypes.create_string_buffer(size.value)
@@ -116,10 +128,12 @@ def enter(device: torch.device) -> None:
 
 @lru_cache
 def _binary(file: str, device: int) -> bytes:
-    """Returns the compiled code of a file; compiled once."""
+    """Returns the compiled code of a file, from the cache on disk if it is there."""
     source = (Path(__file__).parent / file).read_text(encoding="utf-8")
     major, minor = torch.cuda.get_device_capability(device)
-    return _compiled(source, file, f"sm_{major}{minor}")
+    options = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17"]
+    depends_on = [source, *options, *_versions()]
+    return cached(file, depends_on, lambda: _compiled(source, file, options))
 
 
 @lru_cache

@@ -5,9 +5,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool
 
+from mgnni.layers.mlp import MLP
 from mgnni.layers.regularization import BatchNorm, Dropout
 
-HEADS = ("linear", "residual", "graph")
+HEADS = ("linear", "mlp", "residual", "graph")
 
 
 def pool(x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
@@ -60,6 +61,41 @@ class LinearHead(nn.Module):
         if self.norm is not None:
             z = self.norm(z)
         logits: Tensor = self.linear(pool(self.dropout(z), batch, num_graphs))
+        return logits
+
+
+class MLPHead(nn.Module):
+    r"""``[dropout, linear, ReLU] x num_layers, dropout, [sum pooling,] linear``.
+
+    Args:
+        channels (int): Size of each state.
+        width (int): Size of the hidden layers.
+        out_channels (int): Size of each output sample.
+        num_layers (int): Number of hidden layers.
+        dropout (float): Dropout probability.
+
+    Shapes:
+        - **input:** states :math:`(|\mathcal{V}|, F)`, node features, batch vector
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
+    """
+
+    def __init__(
+        self, channels: int, width: int, out_channels: int, num_layers: int, dropout: float
+    ) -> None:
+        super().__init__()
+        widths = (channels, *[width] * num_layers)
+        self.hidden = MLP(widths, dropout, activate_last=True)
+        self.dropout = Dropout(dropout)
+        self.last = nn.Linear(widths[-1], out_channels)
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module."""
+        self.hidden.reset_parameters()
+        self.last.reset_parameters()
+
+    def forward(self, z: Tensor, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+        """Return the logits, one row per node, or per graph if ``batch`` is given."""
+        logits: Tensor = self.last(pool(self.dropout(self.hidden(z)), batch, num_graphs))
         return logits
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
+from mgnni.graph.memo import memoize
+from mgnni.graph.normalize import Bound, NodeNorm
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.mlp import MLP
 from mgnni.layers.regularization import Dropout
@@ -19,13 +22,14 @@ class GraphInput(nn.Module):
     r"""Maps features and the rows of the adjacency matrix to the bias.
 
     .. math::
-        f(\mathbf{X}, G) = \mathrm{ReLU}(\mathbf{X} \mathbf{W} + \mathbf{P} \mathbf{E} +
-        \mathbf{P}^{\top} \mathbf{E}' + \mathbf{b})\, \mathbf{V} + \mathbf{c}
+        f(\mathbf{X}, G) = \mathrm{ReLU}(\mathbf{X} \mathbf{W} + \mathbf{A} \mathbf{E} +
+        \mathbf{A}^{\top} \mathbf{E}' + \mathbf{b})\, \mathbf{V} + \mathbf{c}
 
     with an embedding of every node in :math:`\mathbf{E}` and :math:`\mathbf{E}'`, as in the
     `"Large Scale Learning on Non-Homophilous Graphs: New Benchmarks and Strong Simple Methods"
-    <https://arxiv.org/abs/2110.14446>`_ paper (LINKX), which uses the adjacency matrix without
-    normalization. The map belongs to one graph: it cannot be applied to other nodes.
+    <https://arxiv.org/abs/2110.14446>`_ paper (LINKX). :math:`\mathbf{A}` has a one for every entry
+    of the operator, whatever its weight. The map belongs to one graph: it cannot be applied to
+    other nodes.
 
     Args:
         in_channels (int): Size of each input sample.
@@ -61,11 +65,23 @@ class GraphInput(nn.Module):
                 f"which has {self.embedding.size(1)} nodes (got {propagation.num_nodes} nodes); "
                 "train with input_map='mlp' to predict on new graphs"
             )
-        embedding = self.embedding.to(propagation.dtype)
-        rows = propagation.apply(embedding[0]) + propagation.adjoint().apply(embedding[1])
+        adjacency, embedding = _adjacency(propagation), self.embedding.to(propagation.dtype)
+        rows = adjacency.apply(embedding[0]) + adjacency.adjoint().apply(embedding[1])
         h = (self.features(x) + rows.to(x.dtype)).relu()
         bias: Tensor = self.linear(self.dropout(h))
         return bias
+
+
+@memoize
+def _adjacency(propagation: Propagation) -> Propagation:
+    """The operator with ones as entries; no bound on its norm is proven."""
+    return Propagation(
+        propagation.pattern,
+        torch.ones_like(propagation.values),
+        symmetric=propagation.symmetric,
+        bound=Bound(math.inf, NodeNorm("frobenius"), "adjacency matrix without weights"),
+        normalization="none",
+    )
 
 
 def make_input_map(

@@ -21,6 +21,8 @@ class Stack(nn.Module):
         dropout (float): Dropout probability before every convolution.
         batch_norm (bool): Whether to apply batch normalization before every ReLU.
         activate_last (bool): Whether the last layer has batch normalization and a ReLU, too.
+        input_dropout (bool, optional): Whether dropout acts on the input, too.
+            (default: :obj:`True`)
 
     Shapes:
         - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, the operator
@@ -34,10 +36,12 @@ class Stack(nn.Module):
         dropout: float,
         batch_norm: bool,
         activate_last: bool,
+        input_dropout: bool = True,
     ) -> None:
         super().__init__()
         self.convs = nn.ModuleList([conv(a, b) for a, b in pairwise(widths)])
-        self.dropout = nn.ModuleList([Dropout(dropout) for _ in self.convs])
+        rates = [dropout if input_dropout else 0.0, *[dropout] * (len(widths) - 2)]
+        self.dropout = nn.ModuleList([Dropout(rate) for rate in rates])
         activated = widths[1:] if activate_last else widths[1:-1]
         norms = [BatchNorm(width) if batch_norm else nn.Identity() for width in activated]
         self.norms = nn.ModuleList(norms)

@@ -6,6 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
+from torch_geometric.nn import global_mean_pool
 
 from mgnni.errors import check_choice, check_dropout, check_int
 from mgnni.graph.propagation import Propagation
@@ -14,6 +15,7 @@ from mgnni.layers.heads import pool
 from mgnni.layers.readout import Readout
 
 LEVELS = ("auto", "node", "graph")
+POOLINGS = ("sum", "mean")
 
 
 class GraphModel(GraphModule):
@@ -107,6 +109,7 @@ class EncoderModel(GraphModel, ABC):
     Attributes:
         own_readout (bool): Whether the subclass itself sets ``node_channels`` and ``readout``,
             which then applies to nodes as well as to graphs.
+        pooling (str): ``"sum"`` or ``"mean"`` of the nodes of a graph.
 
     Shapes:
         - **input:**
@@ -118,6 +121,7 @@ class EncoderModel(GraphModel, ABC):
     """
 
     own_readout: bool = False
+    pooling: str = "sum"
 
     def __init__(
         self,
@@ -160,7 +164,7 @@ class EncoderModel(GraphModel, ABC):
         """
 
     def pool(self, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-        r"""Sum node features per graph, or return them unchanged if ``batch`` is :obj:`None`.
+        r"""Pool node features per graph, or return them unchanged if ``batch`` is :obj:`None`.
 
         Args:
             x (torch.Tensor): Node features.
@@ -171,6 +175,9 @@ class EncoderModel(GraphModel, ABC):
             - **input:** node features :math:`(|\mathcal{V}|, F)`
             - **output:** :math:`(|\mathcal{G}|, F)` or :math:`(|\mathcal{V}|, F)`
         """
+        if self.pooling == "mean" and batch is not None:
+            mean: Tensor = global_mean_pool(x, batch, num_graphs)
+            return mean
         return pool(x, batch, num_graphs)
 
     def forward(

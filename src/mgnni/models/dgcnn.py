@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_int, check_ints
+from mgnni.graph.bounds import row_sums
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import GCNConv
 from mgnni.layers.graph_module import GraphOptions
@@ -23,11 +24,14 @@ class DGCNN(EncoderModel):
 
     .. math::
         \mathbf{Z}_0 = \mathbf{X}, \qquad
-        \mathbf{Z}_{t+1} = \tanh(\tilde{\mathbf{D}}^{-1} (\mathbf{A} + \mathbf{I}) \mathbf{Z}_t
-        \mathbf{W}_t), \qquad \mathbf{Z} = [\mathbf{Z}_1, \ldots, \mathbf{Z}_T],
+        \mathbf{Z}_{t+1} = \tanh(\tilde{\mathbf{D}}^{-1} ((\mathbf{A} + \mathbf{I}) \mathbf{Z}_t
+        \mathbf{W}_t + \mathbf{b}_t)), \qquad \mathbf{Z} = [\mathbf{Z}_1, \ldots, \mathbf{Z}_T],
 
-    where :math:`\mathbf{Z}_T` has a single channel. The nodes of each graph are sorted by it, the
-    first :math:`k` are kept, and 1-D convolutions followed by an MLP are applied to this sequence.
+    where :math:`\mathbf{Z}_T` has a single channel, and :math:`\tilde{\mathbf{D}}` holds the row
+    sums of :math:`\mathbf{A} + \mathbf{I}`. They divide the bias as well, as in the authors' code,
+    so that it tells the degree of a node; the formula of the paper has no bias. The nodes of each
+    graph are sorted by :math:`\mathbf{Z}_T`, the first :math:`k` are kept, and 1-D convolutions
+    followed by an MLP are applied to this sequence.
 
     Args:
         in_channels (int): Size of each input sample.
@@ -77,9 +81,8 @@ class DGCNN(EncoderModel):
                 "'level' must be 'graph' or 'auto' (got 'node'), because DGCNN pools the nodes of "
                 "each graph; use a model with logits per node, for example GCN"
             )
-        # With flow="target_to_source" a node averages over itself and its out-neighbours, which is
-        # D^-1 (A + I).
-        graph = GraphOptions("row", self_loops=True, flow="target_to_source")
+        # With flow="target_to_source" a node sums over itself and its out-neighbours: A + I.
+        graph = GraphOptions("none", self_loops=True, flow="target_to_source")
         super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         self.level = "graph"
         check_int("num_layers", num_layers)
@@ -97,9 +100,7 @@ class DGCNN(EncoderModel):
                 "convolution; write (16, 32)"
             )
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), 1]
-        self.convs = nn.ModuleList(
-            GCNConv(before, after, bias=False) for before, after in pairwise(widths)
-        )
+        self.convs = nn.ModuleList(GCNConv(before, after) for before, after in pairwise(widths))
         self.node_channels = sum(widths[1:])
         self.sort = SortPooling(k)
         self.readout = SequenceReadout(
@@ -114,9 +115,12 @@ class DGCNN(EncoderModel):
 
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the concatenated outputs of all convolutions."""
+        with torch.autocast(x.device.type, enabled=False):  # sparse products need full precision
+            degree = row_sums(propagation)
+        share = 1 / torch.where(degree == 0, 1.0, degree).to(x.dtype)
         outputs = []
         for conv in self.convs:
-            x = conv(x, propagation).tanh()
+            x = (share * conv(x, propagation)).tanh()
             outputs.append(x)
         return torch.cat(outputs, dim=1)
 

@@ -14,7 +14,7 @@ from mgnni.implicit.linear import equilibria
 from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.graph_module import GraphOptions
-from mgnni.layers.heads import HEADS, LinearHead, ResidualHead
+from mgnni.layers.heads import HEADS, LinearHead, MLPHead, ResidualHead
 from mgnni.layers.mlp import MLP
 from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
@@ -52,7 +52,8 @@ class EIGNN(EncoderModel):
         ``closed``. On directed graphs it is wrong: the imaginary parts of the eigenvectors
         :math:`\mathbf{Q}` are dropped, :math:`\mathbf{Q}^{\top}` is used as
         :math:`\mathbf{Q}^{-1}`, and the gradient uses :math:`\mathbf{P}^{\top}` as
-        :math:`\mathbf{P}`. The certificate is then that of the coordinates.
+        :math:`\mathbf{P}`. The certificate is then that of the coordinates. Their graph is that
+        of ``normalization="out"`` and ``flow="source_to_target"``.
 
     Args:
         in_channels (int): Size of each input sample.
@@ -67,13 +68,15 @@ class EIGNN(EncoderModel):
             (default: :obj:`100`)
         unit_rows (bool, optional): Whether to normalise the states of each node to unit length.
             (default: :obj:`False`)
-        head (str, optional): :obj:`"linear"`, :obj:`"residual"`, which is the deep head for PPI,
-            or :obj:`"graph"`, an MLP before sum pooling. (default: :obj:`"linear"`)
-        head_channels (int, optional): Size of the hidden layers of the residual and the graph
-            head. :obj:`None` uses hidden_channels. (default: :obj:`None`)
-        head_layers (int, optional): Number of hidden layers of the residual and the graph head.
+        head (str, optional): :obj:`"linear"`, :obj:`"mlp"`, :obj:`"residual"`, which is the deep
+            head for PPI, or :obj:`"graph"`, an MLP before sum pooling. (default: :obj:`"linear"`)
+        head_channels (int, optional): Size of the hidden layers of the head. :obj:`None` uses
+            hidden_channels. (default: :obj:`None`)
+        head_layers (int, optional): Number of hidden layers of the head, if it is not linear.
             (default: :obj:`3`)
         dropout (float, optional): Dropout probability in the head. (default: :obj:`0.0`)
+        batch_norm (bool, optional): Whether to apply batch normalization before the dropout of the
+            linear head. (default: :obj:`False`)
         level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
             returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
         normalization (str, optional): Normalization of the adjacency matrix. :obj:`"auto"` selects
@@ -111,6 +114,7 @@ class EIGNN(EncoderModel):
         head_channels: int | None = None,
         head_layers: int = 3,
         dropout: float = 0.0,
+        batch_norm: bool = False,
         level: str = "auto",
         normalization: str = "auto",
         self_loops: bool = True,
@@ -120,6 +124,11 @@ class EIGNN(EncoderModel):
     ) -> None:
         check_choice("head", head, HEADS)
         check_int("head_layers", head_layers, least=0)
+        if batch_norm and head != "linear":
+            raise ArgumentError(
+                f"'batch_norm' must be False without head='linear' (got True with head={head!r}); "
+                "leave it out"
+            )
         width = hidden_channels
         if head_channels is not None:
             width = check_int("head_channels", head_channels)
@@ -147,7 +156,9 @@ class EIGNN(EncoderModel):
         )
         self.head: nn.Module
         if head == "linear":
-            self.head = LinearHead(hidden_channels, self.node_channels, dropout, batch_norm=False)
+            self.head = LinearHead(hidden_channels, self.node_channels, dropout, batch_norm)
+        elif head == "mlp":
+            self.head = MLPHead(hidden_channels, width, self.node_channels, head_layers, dropout)
         elif head == "residual":
             self.head = ResidualHead(
                 in_channels, hidden_channels, width, self.node_channels, head_layers, dropout

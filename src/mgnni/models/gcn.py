@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
+from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import GCNConv
 from mgnni.layers.graph_module import GraphOptions
+from mgnni.layers.readout import JumpingReadout
 from mgnni.layers.stack import Stack
-from mgnni.models.base import EncoderModel
+from mgnni.models.base import POOLINGS, EncoderModel
 
 
 class GCN(EncoderModel):
@@ -27,6 +30,12 @@ class GCN(EncoderModel):
     while PyG's layer uses in-degrees for both. A self-loop of the input graph is added to that of
     :math:`\mathbf{I}`; PyG's layer replaces the latter.
 
+    With ``jumping`` the logits are the readout of GIN, :math:`\sum_l \mathbf{V}_l\,
+    \mathrm{pool}(\mathbf{H}_l) + \mathbf{c}_l` over the input and all layers. With
+    ``normalization="row"``, ``flow="target_to_source"`` and ``batch_norm=True`` this is the network
+    that GIN's paper compares with and calls GCN: the mean over a node and its neighbours, and one
+    linear map.
+
     Args:
         in_channels (int): Size of each input sample.
         hidden_channels (int): Size of each hidden sample.
@@ -34,8 +43,10 @@ class GCN(EncoderModel):
         num_layers (int, optional): Number of graph convolutions. (default: :obj:`2`)
         batch_norm (bool, optional): Whether to apply batch normalization before every ReLU.
             (default: :obj:`False`)
-        dropout (float, optional): Dropout probability before every convolution.
-            (default: :obj:`0.5`)
+        jumping (str, optional): Pooling of the nodes of a graph, :obj:`"sum"` or :obj:`"mean"`, if
+            every layer is read out. :obj:`None` reads the last one only. (default: :obj:`None`)
+        dropout (float, optional): Dropout probability before every convolution, or with
+            ``jumping`` of the logits of every layer. (default: :obj:`0.5`)
         level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
             returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
         normalization (str, optional): Normalization of the adjacency matrix. :obj:`"auto"` selects
@@ -63,6 +74,7 @@ class GCN(EncoderModel):
         *,
         num_layers: int = 2,
         batch_norm: bool = False,
+        jumping: str | None = None,
         dropout: float = 0.5,
         level: str = "auto",
         normalization: str = "auto",
@@ -71,10 +83,17 @@ class GCN(EncoderModel):
     ) -> None:
         graph = GraphOptions(normalization, self_loops, flow)
         super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
+        self.jumping = jumping
         widths, activate_last = self.layer_widths(num_layers), self.readout is not None
-        self.stack = Stack(GCNConv, widths, dropout, batch_norm, activate_last)
+        if jumping is not None:
+            self.pooling = check_choice("jumping", jumping, POOLINGS)
+            widths, activate_last = (*widths[:-1], hidden_channels), True
+            self.node_channels = sum(widths)
+            self.readout = JumpingReadout(widths, out_channels, dropout)
+        before = 0.0 if jumping else dropout
+        self.stack = Stack(GCNConv, widths, before, batch_norm, activate_last)
 
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Return the output of the last convolution."""
-        out: Tensor = self.stack(x, propagation)[-1]
-        return out
+        """Return the output of the last convolution, or the input and all outputs."""
+        outputs: list[Tensor] = self.stack(x, propagation)
+        return outputs[-1] if self.jumping is None else torch.cat([x, *outputs], dim=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import global_mean_pool
 
 from mgnni.errors import check_choice, check_int
 from mgnni.graph.propagation import Propagation
@@ -12,9 +11,7 @@ from mgnni.layers.convs import GINConv
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.readout import JumpingReadout
 from mgnni.layers.regularization import BatchNorm
-from mgnni.models.base import EncoderModel
-
-POOLINGS = ("sum", "mean")
+from mgnni.models.base import POOLINGS, EncoderModel
 
 
 class GIN(EncoderModel):
@@ -88,13 +85,6 @@ class GIN(EncoderModel):
         for conv in self.convs:
             outputs.append(conv(outputs[-1], propagation))
         return torch.cat(outputs, dim=1)
-
-    def pool(self, x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
-        """Return the sum or the mean of the nodes of each graph."""
-        if self.pooling == "sum" or batch is None:
-            return super().pool(x, batch, num_graphs)
-        mean: Tensor = global_mean_pool(x, batch, num_graphs)
-        return mean
 
 
 def perceptron(in_channels: int, channels: int) -> nn.Sequential:

@@ -31,7 +31,8 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "their code, but evaluation changes no parameter. The Perron-Frobenius eigenvalue λ_pf "
         "is replaced by a proven upper bound: one for a normalised graph, power iteration for raw "
         "weights. Their unused Ω₂ and bias are left out. "
-        "Their code normalises the states of each node to unit length (unit_rows) on chains only.",
+        "The states of each node are normalised to unit length (unit_rows) in their code for "
+        "chains, and in EIGNN's code, where the rows on heterophilic graphs come from.",
         "tables": ("heterophilic", "ppi", "graphs", "chains"),
     },
     "eignn": {
@@ -46,7 +47,9 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "the transpose is used as the inverse (variant='published' does the same, including the "
         "gradient). Their option for fewer eigenvectors has no effect. Ours, variant='truncated', "
         "uses the eigenvalues of largest magnitude as the operator, and keeps the part of the "
-        "features outside of the span of their eigenvectors unchanged.",
+        "features outside of the span of their eigenvectors unchanged. The batch normalisation and "
+        "dropout before the decoder (batch_norm, dropout), used in the presets for Wikipedia, are "
+        "those of IDM_SGC_Linear_norm in MGNNI's repository; EIGNN's has the decoder alone.",
         "tables": ("heterophilic", "ppi", "graphs", "chains"),
         "hidden_channels": None,
     },
@@ -93,7 +96,9 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "damped steps and differentiate the last 1 to 5 (one step of three or four layers on "
         "Chameleon, Squirrel and PPI). Our step size provably contracts. Left out: the "
         "normalisation of messages over all edges, for which no equilibrium is proven, several "
-        "maps in one step, the two regularisers, and separate learning rates. Degrees are "
+        "maps in one step, the two regularisers, and separate learning rates; theirs hardly "
+        "change the implicit weights on some graphs. Their hyperparameters come from a search for "
+        "their damped steps and were not searched again for the equilibrium. Degrees are "
         "in-degrees plus out-degrees, which makes no difference on undirected graphs.",
     },
     "mignn": {
@@ -106,6 +111,7 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "Viewpoint, ICML 2023",
         "differs": "Solved by Anderson acceleration to a certified tolerance. The authors use "
         "operator splitting with a truncated series for an inverse and keep states between epochs. "
+        "encoder=True is their network for graph classification. "
         "Their code has the orthogonal weight only; the monotone one "
         "(parametrization='monotone') follows the table in their README, with the normalised "
         "Laplacian, for which its bound is proven.",
@@ -118,9 +124,9 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "largest degree; logits = V tanh(Φ Σ_v z_v) + b",
         "paper": "Gallicchio and Micheli, Fast and Deep Graph Neural Networks, AAAI 2020",
         "differs": "The linear readout is trained by gradient descent like all models here, not by "
-        "ridge regression. Weights are scaled by the spectral norm, which proves the contraction, "
-        "and the states are solved for to a certified error. On directed graphs k is the square "
-        "root of the largest in-degree times the largest out-degree.",
+        "ridge regression. Weights are scaled by the spectral norm, not the radius, which proves "
+        "the contraction, and the states are solved for to a certified error. On directed graphs k "
+        "is the square root of the largest in-degree times the largest out-degree.",
         "tables": ("graphs",),
     },
 }

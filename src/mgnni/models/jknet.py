@@ -38,7 +38,8 @@ class JKNet(EncoderModel):
             scores of a bidirectional LSTM. (default: :obj:`"cat"`)
         batch_norm (bool, optional): Whether to apply batch normalization before every ReLU.
             (default: :obj:`False`)
-        dropout (float, optional): Dropout probability before every layer. (default: :obj:`0.5`)
+        dropout (float, optional): Dropout probability of the layers' outputs. Features are not
+            dropped. (default: :obj:`0.5`)
         level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
             returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
         normalization (str, optional): Normalization of the adjacency matrix. :obj:`"auto"` selects
@@ -77,7 +78,9 @@ class JKNet(EncoderModel):
         super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         check_choice("mode", mode, MODES)
         widths = (in_channels, *(hidden_channels,) * check_int("num_layers", num_layers))
-        self.stack = Stack(GCNConv, widths, dropout, batch_norm, activate_last=True)
+        self.stack = Stack(
+            GCNConv, widths, dropout, batch_norm, activate_last=True, input_dropout=False
+        )
         self.jump = JumpingKnowledge(mode, hidden_channels, num_layers)
         width = sum(widths[1:]) if mode == "cat" else hidden_channels
         self.last = MLP((width, self.node_channels), dropout, activate_last=False)

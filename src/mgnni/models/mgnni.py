@@ -15,7 +15,7 @@ from mgnni.layers.blocks import DIRECTIONS, DirectedEquilibrium, ResidualBlock, 
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, Fusion, make_fusion
 from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_names
-from mgnni.layers.heads import HEADS, GraphHead, LinearHead, ResidualHead
+from mgnni.layers.heads import HEADS, GraphHead, LinearHead, MLPHead, ResidualHead
 from mgnni.layers.input_map import GraphInput, make_input_map
 from mgnni.layers.mlp import MLP
 from mgnni.models.base import GraphModel
@@ -77,11 +77,12 @@ class MGNNI(GraphModel):
             (default: :obj:`16`)
         batch_norm (bool, optional): Whether to apply batch normalization before the linear head.
             (default: :obj:`False`)
-        head (str, optional): :obj:`"linear"`, :obj:`"residual"`, which is the authors' deep head
-            for PPI, or :obj:`"graph"`, theirs for graph classification. (default: :obj:`"linear"`)
-        head_channels (int, optional): Size of the hidden layers of the residual head. :obj:`None`
-            uses hidden_channels. (default: :obj:`None`)
-        head_layers (int, optional): Number of hidden layers of the residual and the graph head.
+        head (str, optional): :obj:`"linear"`, :obj:`"mlp"`, :obj:`"residual"`, which is the
+            authors' deep head for PPI, or :obj:`"graph"`, theirs for graph classification.
+            (default: :obj:`"linear"`)
+        head_channels (int, optional): Size of the hidden layers of the MLP and the residual head.
+            :obj:`None` uses hidden_channels. (default: :obj:`None`)
+        head_layers (int, optional): Number of hidden layers of the head, if it is not linear.
             (default: :obj:`3`)
         level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
             returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
@@ -196,6 +197,7 @@ class MGNNI(GraphModel):
         width = self.fusion.width(hidden_channels, states + int(skip))
         check_choice("head", head, HEADS)
         self.head: nn.Module
+        inner = head_channels or hidden_channels
         if head == "linear":
             self.head = LinearHead(width, out_channels, dropout, batch_norm)
         elif batch_norm:
@@ -203,8 +205,9 @@ class MGNNI(GraphModel):
                 f"'batch_norm' must be False without head='linear' (got True with head={head!r}); "
                 "leave it out"
             )
+        elif head == "mlp":
+            self.head = MLPHead(width, inner, out_channels, head_layers, dropout)
         elif head == "residual":
-            inner = head_channels or hidden_channels
             self.head = ResidualHead(in_channels, width, inner, out_channels, head_layers, dropout)
         elif level == "node":
             raise ArgumentError(

@@ -54,6 +54,10 @@ class MIGNN(EncoderModel):
             (default: :obj:`0.9`)
         unit_rows (bool, optional): Whether to normalise the states of each node to unit length.
             (default: :obj:`False`)
+        encoder (bool, optional): Whether a linear map with a bias precedes the equation, with
+            dropout after it instead of after the equation, and graphs are read out by a linear map
+            of summed states: the authors' model for graph classification.
+            (default: :obj:`False`)
         dropout (float, optional): Dropout probability of the states. (default: :obj:`0.5`)
         level (str, optional): Output level, :obj:`"node"`, :obj:`"graph"`, or :obj:`"auto"`, which
             returns logits per graph if ``batch`` is given. (default: :obj:`"auto"`)
@@ -82,6 +86,7 @@ class MIGNN(EncoderModel):
         parametrization: str = "orthogonal",
         kappa: float = 0.9,
         unit_rows: bool = False,
+        encoder: bool = False,
         dropout: float = 0.5,
         level: str = "auto",
         self_loops: bool = True,
@@ -100,8 +105,13 @@ class MIGNN(EncoderModel):
         # The step size of "monotone" is a Python number computed from the weights.
         self.supports_vmap = parametrization == "orthogonal"
         self.unit_rows = unit_rows
-        self.input_weight = nn.Linear(in_channels, hidden_channels, bias=False)
-        self.dropout = Dropout(dropout)
+        self.encoder: nn.Module = nn.Identity()
+        if encoder:
+            self.encoder = nn.Sequential(nn.Linear(in_channels, hidden_channels), Dropout(dropout))
+            self.readout, self.node_channels = None, out_channels  # a sum of logits
+        width = hidden_channels if encoder else in_channels
+        self.input_weight = nn.Linear(width, hidden_channels, bias=False)
+        self.dropout = Dropout(0.0 if encoder else dropout)
         self.decoder = (
             nn.Linear(hidden_channels, out_channels, bias=False)
             if self.readout is None
@@ -134,7 +144,7 @@ class MIGNN(EncoderModel):
             - **output:** states :math:`(|\mathcal{V}|, F)`
         """
         weight = self.weight().to(propagation.dtype)
-        bias = self.input_weight(x).to(propagation.dtype)
+        bias = self.input_weight(self.encoder(x)).to(propagation.dtype)
         if isinstance(self.weight, OrthogonalWeight):
             step, contraction = None, _contraction(self.weight.kappa, propagation)
         else:

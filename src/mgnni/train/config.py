@@ -14,7 +14,7 @@ from mgnni.errors import ArgumentError, check_choice, closest
 from mgnni.models.catalog import MGNNI, find_model
 
 STOPPING = ("metric", "loss", "authors")
-SCHEDULES = ("constant", "cosine")
+SCHEDULES = ("constant", "cosine", "step")
 PRECISIONS = ("32", "tf32", "64", "bf16")
 
 T = TypeVar("T")
@@ -50,7 +50,13 @@ class Config:
     weight_decay: float = 5e-4
     """L2 penalty, added to the gradient by Adam."""
     schedule: str = "constant"
-    """Learning rate schedule; cosine decays to zero after the last epoch."""
+    """Learning rate schedule; cosine decays to zero, step by a factor after every period."""
+    lr_period: int | None = None
+    """Epochs of a step, or until a cosine restarts; none is all of them."""
+    lr_decay: float = 0.5
+    """Factor of the learning rate after every step."""
+    lr_steps: int | None = None
+    """Largest number of steps; none is no limit."""
     clip: float | None = None
     """Largest norm of the gradient of a run; none disables clipping."""
     epochs: int = 1000
@@ -61,6 +67,8 @@ class Config:
     """What counts as improvement: the metric (ties by loss), the loss, or the authors' rule."""
     batch_size: int = 128
     """Graphs per batch, if there are several graphs."""
+    batches_per_epoch: int | None = None
+    """Batches of an epoch, each drawn from all graphs; none is one pass over the graphs."""
     shuffle: bool = True
     """Draw new batches in every epoch, instead of once."""
     precision: str = "32"
@@ -82,6 +90,10 @@ class Config:
             ("epochs", 1),
             ("patience", 1),
             ("batch_size", 1),
+            ("batches_per_epoch", 1),
+            ("lr_period", 1),
+            ("lr_decay", 0),
+            ("lr_steps", 0),
             ("clip", 0),
         ):
             value = getattr(self, name)

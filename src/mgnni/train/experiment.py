@@ -38,6 +38,10 @@ class Experiment:
         deterministic (bool, optional): Use deterministic algorithms only, and one thread on a CPU.
             (default: :obj:`False`)
         checkpoint_every (float, optional): Seconds between checkpoints. (default: :obj:`10.0`)
+        test (bool, optional): Evaluate the runs on their test sets when they are finished. Without
+            it there is nothing to report. (default: :obj:`True`)
+        jobs (int, optional): Number of processes that train groups of runs side by side;
+            :obj:`None` chooses it. Results do not depend on it. (default: :obj:`1`)
     """
 
     source: Source
@@ -48,8 +52,12 @@ class Experiment:
     device: str = "auto"
     deterministic: bool = False
     checkpoint_every: float = CHECKPOINT_EVERY
+    test: bool = True
+    jobs: int | None = 1
 
     def __post_init__(self) -> None:
+        if self.jobs is not None and self.jobs < 1:
+            raise ArgumentError(f"'jobs' must be at least 1 (got {self.jobs}); 1 is one process")
         task, rule = self.task, get_rule(self.rule)
         if getattr(self.config.model, "input_map", None) == "graph":
             object.__setattr__(self, "config", _bound_to_graph(self.config, task))
@@ -57,7 +65,7 @@ class Experiment:
         for split in self.splits:
             where = f"{task.name}, split {split}"
             task.check_metric(split)
-            if task.rows(split, "test").numel() == 0:
+            if self.test and task.rows(split, "test").numel() == 0:
                 raise DataError(f"{where}: the test set has no labelled rows; add some")
             if not rule.needs_test_curve and task.rows(split, "val").numel() == 0:
                 raise DataError(

@@ -6,24 +6,29 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError
-from mgnni.models.catalog import MGNNI
+from mgnni.train.attention import attention_sample
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.fitted import Fitted
 from mgnni.train.folder import Folder
-from mgnni.train.presets import preset_for
+from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
 from mgnni.train.source import find_source
 from mgnni.train.training import OnEpoch, Training
+from mgnni.train.tuned import find_preset
 
+EXPLAINED = 2**22  # numbers in the states of a run, up to which the report has its attention
 SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
 
 
@@ -43,6 +48,7 @@ def fit(
     together: bool = True,
     device: str = "auto",
     deterministic: bool = False,
+    jobs: int | None = 1,
     output: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
@@ -59,14 +65,16 @@ def fit(
         data (str or Path or Data or Dataset or list[Data] or Task): Name of a benchmark, path of a
             folder or file, PyG object, or :class:`~mgnni.data.task.Task`.
         model (str, optional): Name of the model, see :data:`mgnni.models.catalog.MODELS`.
-            (default: :obj:`"mgnni"`)
+            (default: that of ``preset`` if it is a file, or ``"mgnni"``)
         split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``.
             (default: :obj:`0`)
         seed (int or Sequence[int], optional): Seeds of initial weights and dropout.
             (default: :obj:`0`)
         rule (str, optional): Rule that selects the epoch to report: ``"validation"``, ``"gin"``,
-            ``"fold-max"`` or ``"test-max"``. (default: :obj:`"validation"`)
-        preset (str, optional): ``"paper"`` or ``"authors"``. (default: :obj:`"paper"`)
+            ``"fold-max"`` or ``"test-max"``. All but the first train on what benchmarks with folds
+            would hold out for validation. (default: :obj:`"validation"`)
+        preset (str, optional): ``"paper"``, ``"authors"`` or ``"tuned"``, or the path of a
+            ``preset.json`` of ``mgnni tune``. (default: :obj:`"paper"`)
         config (Config, optional): Configuration instead of a preset. (default: :obj:`None`)
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
         tables (TableOptions, optional): Names of the columns of your files and how to read them,
@@ -82,6 +90,10 @@ def fit(
         deterministic (bool, optional): Make the training repeatable bit by bit on the same machine
             with the same versions: one thread on a CPU, and only deterministic algorithms on an
             accelerator. (default: :obj:`False`)
+        jobs (int, optional): Number of processes that train runs on many graphs side by side, with
+            the same results; :obj:`None` chooses it. A script that starts several must guard its
+            main part by ``if __name__ == "__main__":``, as Python's ``multiprocessing`` imports
+            it again. (default: :obj:`1`)
         output (str or Path, optional): Folder for checkpoints, model, log and report; ``None``
             writes nothing. (default: :obj:`None`)
         resume (bool, optional): Continue from the last checkpoint in ``output``. Without a
@@ -94,17 +106,19 @@ def fit(
     Returns:
         Fitted: The trained model; its ``report`` has scores, rule and solver statistics.
     """
-    source = find_source(data, options=options, tables=tables, metric=metric, num_splits=num_splits)
+    source = find_source(
+        data, options=options, tables=tables, metric=metric, rule=rule, num_splits=num_splits
+    )
     task = source.task
     if config is None:
-        config = preset_for(source.preset, task.level, preset, model or MGNNI)
+        config = find_preset(source.preset, task.level, preset, model)
     elif model not in (None, config.architecture):
         raise ArgumentError(
             f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "
             "one of the two out"
         )
     config, runs = changed(config, changes), runs_of(task, split, seed)
-    experiment = Experiment(source, config, runs, rule, together, device, deterministic)
+    experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
     return train(experiment, None if output is None else Path(output), resume, on_epoch)
 
 
@@ -133,12 +147,14 @@ def train(
     if resume and output is None:
         raise ArgumentError("'resume' needs 'output', the folder to continue in")
     fabric = make_fabric(experiment.device, experiment.config.precision, experiment.deterministic)
-    on_cpu = fabric.device.type == "cpu"
+    on_cpu, jobs = fabric.device.type == "cpu", count_jobs(experiment, fabric.device)
     with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):
         training, start = Training(experiment, fabric), time.perf_counter()
+        if fabric.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(fabric.device)
         if output is None:
-            training.run(on_epoch, lambda: None)
-            return _fitted(training, make_report(training, time.perf_counter() - start))
+            _run(training, jobs, on_epoch, lambda: None)
+            return _fitted(training, time.perf_counter() - start)
         with Folder(output, experiment.checkpoint_every) as folder:
             state = folder.open(make_header(training), resume)
             if folder.complete:
@@ -148,20 +164,32 @@ def train(
                 start -= folder.restore(training, state)
             elif resume:
                 on_note(f"{output}: no checkpoint to resume from; training starts at epoch 1")
-            training.run(on_epoch, lambda: folder.save(training, time.perf_counter() - start))
-            report = make_report(training, time.perf_counter() - start)
-            fitted = _fitted(training, report)
-            folder.finish(training, fitted.to_dict(), report)
+            save = partial(_save, folder, training, start)
+            _run(training, jobs, on_epoch, save)
+            fitted = _fitted(training, time.perf_counter() - start)
+            folder.finish(training, fitted.to_dict(), fitted.report or {})
     return fitted
+
+
+def _run(training: Training, jobs: int, on_epoch: OnEpoch, save: Callable[[], None]) -> None:
+    if jobs > 1:
+        run_in_processes(training, jobs, on_epoch, save)
+    else:
+        training.run(on_epoch, save)
+
+
+def _save(folder: Folder, training: Training, start: float) -> None:
+    folder.save(training, time.perf_counter() - start)
 
 
 def _ignore(epoch: Epoch) -> None:
     """Do nothing after an epoch."""
 
 
-def _fitted(training: Training, report: dict[str, Any]) -> Fitted:
+def _fitted(training: Training, seconds: float) -> Fitted:
     task, results = training.task, training.results()
-    return Fitted(
+    report = make_report(training, seconds)
+    fitted = Fitted(
         config=training.config,
         level=task.level,
         multilabel=task.multilabel,
@@ -175,3 +203,7 @@ def _fitted(training: Training, report: dict[str, Any]) -> Fitted:
         report=report,
         data=task.graphs,
     )
+    if task.unit == "node" and training.experiment.size <= EXPLAINED:
+        sample = attention_sample(fitted, task.graphs[0])
+        report |= {} if sample is None else {"attention": sample}
+    return fitted

@@ -7,6 +7,7 @@ import json
 import reprlib
 import time
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mgnni.train.experiment import CHECKPOINT_EVERY
 from mgnni.train.report import to_json
 from mgnni.train.training import Training
 
-FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json")
+FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json", "report.html")
 DELETE = "delete it to train from the beginning"
 
 
@@ -77,7 +78,7 @@ class Folder:
                     f"{self.path}: already holds a training; continue it with --resume, or choose "
                     "another folder with --output"
                 )
-            _check_same(file, header)
+            check_same(self.path, _read_json(file, "choose another --output"), header)
         else:
             for name in FILES:
                 if self._has(name):
@@ -128,7 +129,7 @@ class Folder:
         (self.path / "state.pt").unlink(missing_ok=True)
 
     def _write_log(self, training: Training) -> None:
-        text = "".join(json.dumps(row) + "\n" for row in training.log)
+        text = "".join(json.dumps(row) + "\n" for row in training.rows())
         self._write("log.jsonl", text.encode())
 
     def _write(self, name: str, content: bytes) -> None:
@@ -190,13 +191,29 @@ def _read_json(file: Path, remedy: str) -> dict[str, Any]:
     return content
 
 
-def _check_same(file: Path, header: dict[str, Any]) -> None:
-    there = _read_json(file, "choose another --output")
+def check_same(
+    folder: Path,
+    there: dict[str, Any],
+    header: dict[str, Any],
+    what: str = "training",
+    ignored: Collection[str] = (),
+) -> None:
+    """Check that a folder holds what is asked for.
+
+    Args:
+        folder (Path): The folder, for the message.
+        there (dict[str, Any]): The header of what it holds, read from JSON.
+        header (dict[str, Any]): The header of what is asked for.
+        what (str, optional): What it holds, for the message. (default: :obj:`"training"`)
+        ignored (Collection[str], optional): Entries that may differ, by their path.
+    """
     asked = json.loads(to_json(header))
+    # Notes are texts, which may be worded differently in another version.
+    ignored = {"data.notes", *ignored}
     for path, a, b in _differences(there, asked):
-        if path != "data.notes":  # texts, which may be worded differently in another version
+        if path not in ignored:
             raise DataError(
-                f"{file.parent}: holds another training, with {path} = {reprlib.repr(a)} (asked "
+                f"{folder}: holds another {what}, with {path} = {reprlib.repr(a)} (asked "
                 f"for: {reprlib.repr(b)}); repeat its options to continue it, or choose another "
                 "--output"
             )

@@ -17,7 +17,7 @@ from mgnni.solve.result import SolveLog
 from mgnni.train.captured import CapturedStep, NotCapturable
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared
-from mgnni.train.runs import Run, graph_order
+from mgnni.train.runs import Run, graph_batches
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -81,8 +81,10 @@ class GraphLearner(Learner):
 
     def _batch_units(self, epoch: int) -> Iterator[Tensor]:
         """Yield the graphs of each batch, in ascending order."""
-        units = self.train_units[graph_order(self.runs[0], epoch, self.train_units.numel())]
-        for batch in torch.split(units, self.config.batch_size):
+        size, batches = self.config.batch_size, self.config.batches_per_epoch
+        count = self.train_units.numel()
+        for drawn in graph_batches(self.runs[0], epoch, count, size, batches):
+            batch = self.train_units[drawn]
             if bool(self.known[self.task.rows_of(batch)].any()):  # skip batches without labels
                 yield batch.sort().values
 

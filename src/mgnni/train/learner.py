@@ -21,6 +21,7 @@ from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.ensemble import Ensemble, build_model
 from mgnni.train.runs import Run
+from mgnni.train.schedule import lr_factor
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -289,10 +290,3 @@ def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
         return losses.mean(-1)
     log = logits.log_softmax(-1)
     return -log.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-
-
-def lr_factor(config: Config, epoch: int) -> float:
-    """Return the factor of the learning rate in an epoch, by the schedule."""
-    if config.schedule == "constant":
-        return 1.0
-    return 0.5 * (1 + math.cos(math.pi * (epoch - 1) / config.epochs))

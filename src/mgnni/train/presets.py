@@ -6,7 +6,9 @@ training here differs from that source (``differs``). A block may be the name of
 the same file or in ``shared.json``; later blocks override earlier ones.
 
 MGNNI has two presets per benchmark: ``paper`` follows the text of the paper, with what it leaves
-open chosen on the validation set, and ``authors`` follows the released code.
+open taken from the released code or chosen on the validation set, and ``authors`` follows the
+commands in the README of the released code. A model also has the preset ``tuned`` for the
+benchmarks that it was tuned on; see :mod:`mgnni.train.tuned`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from mgnni.models.catalog import MGNNI, find_model
 from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
 from mgnni.train.config import Config, changed, options_class
 
-PRESETS = ("paper", "authors")
+BASES, TUNED = ("paper", "authors"), "tuned"
+PRESETS = (*BASES, TUNED)
 KINDS: dict[str, tuple[str, ...]] = {
     "heterophilic": (
         *("cornell", "cornell-fixed", "texas", "wisconsin"),
@@ -47,7 +50,7 @@ def preset_for(
             (default: :obj:`"paper"`)
         model (str, optional): Name of the model. (default: :obj:`"mgnni"`)
     """
-    check_choice("preset", preset, PRESETS)
+    check_choice("preset", preset, BASES)
     config = Config(options_class(model)(), model)
     return changed(config, _values(model, preset_blocks(dataset, level, preset, model)))
 
@@ -66,16 +69,20 @@ def preset_blocks(dataset: str, level: str, preset: str, model: str) -> Sequence
     return ["default"]
 
 
-def space_for(model: str) -> Mapping[str, tuple[Any, ...]]:
+def space_for(model: str, level: str = "node") -> Mapping[str, tuple[Any, ...]]:
     """Return the values of each hyperparameter that are worth searching for a model.
 
     Args:
         model (str): Name of the model.
+        level (str, optional): ``"node"``, or ``"graph"`` for the values for whole graphs, where
+            the model has others there. (default: :obj:`"node"`)
     """
     name = find_model(model).name
+    file = preset_file(name)
+    blocks = file.get(f"search {level}s", file["search"])
     return {
         option: tuple(tuple(one) if isinstance(one, list) else one for one in values)
-        for option, values in _values(name, preset_file(name)["search"]).items()
+        for option, values in _values(name, blocks).items()
     }
 
 

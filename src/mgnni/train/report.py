@@ -6,7 +6,9 @@ import dataclasses
 import hashlib
 import json
 import platform
+import re
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,14 @@ import numpy
 import torch
 import torch_geometric
 
+from mgnni.data.rules import scores_of
+from mgnni.data.split import PARTS
 from mgnni.data.task import Task
 from mgnni.train.training import Training
 from mgnni.version import __version__
 
 FORMAT = 1
+MAX_CLASSES = 100  # in a confusion matrix
 
 
 def make_header(training: Training) -> dict[str, Any]:
@@ -40,7 +45,10 @@ def make_header(training: Training) -> dict[str, Any]:
 
 
 def make_report(training: Training, seconds: float) -> dict[str, Any]:
-    """Return the report of a finished training; only ``seconds`` depends on the clock.
+    """Return the report of a finished training.
+
+    Only ``seconds`` and ``peak_memory`` depend on the machine's state. ``confusion`` is summed over
+    runs, each at its selected epoch.
 
     Args:
         training (Training): The training.
@@ -48,12 +56,14 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
     """
     experiment, task, rule = training.experiment, training.task, training.rule
     results = training.results()
-    score = rule.score([one.history(task.metric) for one in results])
+    histories = [one.history(task.metric) for one in results]
+    score = rule.score(histories)
     runs = []
     for one, value, epoch in zip(results, score.values, score.epochs, strict=True):
         run: dict[str, Any] = {
             "split": one.run.split,
             "seed": one.run.seed,
+            "rows": {part: task.rows(one.run.split, part).numel() for part in PARTS},
             "epochs": one.epochs,
             "best_epoch": one.selected_epoch,
             "val": one.val,
@@ -63,7 +73,7 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         if one.test_curve is not None:
             run["test_curve"] = one.test_curve
         runs.append(run)
-    return {
+    report = {
         "format": FORMAT,
         "command": "train",
         "model": experiment.config.architecture,
@@ -76,6 +86,10 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
             "mark": rule.mark,
         },
         "score": {"mean": score.mean, "std": score.std, "n": score.n},
+        "scores": {
+            name: {"mean": one.mean, "std": one.std, "n": one.n, "mark": one.mark}
+            for name, one in scores_of(histories).items()
+        },
         "runs": runs,
         "config": experiment.config.to_dict(),
         "parameters": sum(one.numel() for one in experiment.model.parameters()),
@@ -85,8 +99,15 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "device": device_name(training.fabric.device),
         "versions": versions(),
         "commit": commit(),
+        "input": {"data": experiment.source.origin, **experiment.source.given},
+        "peak_memory": peak_memory(training.fabric.device),
         "seconds": seconds,
     }
+    matrices = [one.confusion for one in results if one.confusion is not None]
+    if matrices and len(task.classes) <= MAX_CLASSES:
+        total = torch.tensor(matrices).sum(0)
+        report["confusion"] = {"classes": list(task.classes), "counts": total.tolist()}
+    return report
 
 
 def describe(task: Task) -> dict[str, Any]:
@@ -114,7 +135,7 @@ def fingerprint(task: Task) -> str:
         if tensor is not None
     ]
     for index in range(len(task.splits)):
-        tensors += [task.rows(index, part) for part in ("train", "val", "test")]
+        tensors += [task.rows(index, part) for part in PARTS]
         tensors += [task.targets(index, part) for part in ("train", "val")]
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
@@ -124,8 +145,14 @@ def fingerprint(task: Task) -> str:
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """Return data as JSON text; numbers that are not finite are an error."""
-    return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False, default=_plain) + "\n"
+    """Return data as JSON text, lists of numbers on one line; numbers must be finite."""
+    text = json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False, default=_plain) + "\n"
+    # A line break is never inside of a string, so this finds lists without strings and lists.
+    return re.sub(r'\[\n[^\[\]{}"]+\n *\]', _on_one_line, text)
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return "[" + " ".join(found[0][1:-1].split()) + "]"
 
 
 def _plain(value: Any) -> Any:
@@ -167,6 +194,22 @@ def commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return found + ("+" if state else "")
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Return the most bytes in use at a time: on a CUDA device, otherwise by this process.
+
+    Args:
+        device (torch.device): The device of the training.
+    """
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def device_name(device: torch.device) -> str:

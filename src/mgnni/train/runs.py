@@ -82,6 +82,29 @@ def graph_order(run: Run, epoch: int, count: int) -> Tensor:
     return torch.randperm(count, generator=generator)
 
 
+def graph_batches(
+    run: Run, epoch: int, count: int, batch_size: int, batches: int | None = None
+) -> tuple[Tensor, ...]:
+    """Return the training graphs of every batch of an epoch.
+
+    Args:
+        run (Run): The run.
+        epoch (int): Number of the epoch, from 1.
+        count (int): Number of training graphs.
+        batch_size (int): Graphs per batch.
+        batches (int, optional): Number of batches, each drawn from all graphs; ``None`` splits
+            the order of the epoch, so that every graph is in one of them. (default: :obj:`None`)
+
+    Shapes:
+        - **output:** ``(batch_size,)`` or fewer per batch, 64-bit
+    """
+    if batches is None:
+        return torch.split(graph_order(run, epoch, count), batch_size)
+    generator = torch.Generator().manual_seed(run.seed_for(ORDER, epoch, 1))
+    drawn = (torch.randperm(count, generator=generator) for _ in range(batches))
+    return tuple(order[:batch_size] for order in drawn)
+
+
 @dataclass
 class EarlyStopping:
     """Selects the best epoch of a run on its validation set, and counts the patience.
@@ -115,7 +138,12 @@ class EarlyStopping:
         return self.patience is not None and self.waited >= self.patience
 
     def update(self, epoch: int, loss: float, metric: float) -> bool:
-        """Record an epoch; return whether it is the best so far."""
+        """Record an epoch; return whether it is the best so far.
+
+        After the patience no epoch is selected, even if training goes on for a test curve.
+        """
+        if self.done:
+            return False
         if self.stopping == "authors":
             better = metric > self.best_metric or (
                 metric == self.best_metric and loss <= self.best_loss
@@ -184,9 +212,11 @@ class RunResult:
         selected_epoch: Epoch of the weights.
         epochs: Number of epochs trained.
         val: Metrics on the validation set at the selected epoch; empty without one.
-        test: Metrics on the test set at the selected epoch.
+        test: Metrics on the test set at the selected epoch; empty if it was not evaluated.
         test_curve: Metric on the test set after every epoch, for rules that need it.
         weights: ``state_dict`` of the model, with the shapes of its parameters.
+        confusion: Test rows of each class (rows) by predicted class (columns) at the selected
+            epoch; ``None`` for several labels per row.
     """
 
     run: Run
@@ -196,9 +226,10 @@ class RunResult:
     test: dict[str, float]
     test_curve: list[float] | None
     weights: dict[str, Tensor]
+    confusion: list[list[int]] | None = None
 
     def history(self, metric: str) -> RunHistory:
         """Return what a rule needs to score the run."""
         curve = None if self.test_curve is None else tuple(self.test_curve)
         run, test = self.run, self.test[metric]
-        return RunHistory(run.split, run.seed, self.selected_epoch, test, curve)
+        return RunHistory(run.split, run.seed, self.selected_epoch, test, curve, bool(self.val))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch_geometric.data import Data, Dataset
 
-from mgnni.data.catalog import ENTRIES, benchmark_named
+from mgnni.data.catalog import ENTRIES, benchmark_named, find_entry
 from mgnni.data.registry import load_task
+from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.split import random_splits
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
@@ -20,6 +21,7 @@ from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
 
 FRACTIONS = (0.6, 0.2, 0.2)
+FOLDED = "tu"  # the family of benchmarks whose validation sets are taken from training folds
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,14 @@ class Source:
         task: Graphs, labels, splits and metric.
         schema: How files and PyG objects are read; ``None`` for a benchmark.
         origin: Where the data come from, for the report.
+        given: Options of the benchmark, roles of columns and number of drawn splits that were
+            given, as plain data, for the report.
     """
 
     task: Task
     schema: Schema | None
     origin: str
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def preset(self) -> str:
@@ -48,6 +53,7 @@ def find_source(
     options: dict[str, Any] | None = None,
     tables: TableOptions | None = None,
     metric: str | None = None,
+    rule: str = DEFAULT_RULE,
     num_splits: int = 1,
     split_seed: int = 0,
 ) -> Source:
@@ -59,6 +65,9 @@ def find_source(
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
         tables (TableOptions, optional): Roles of the columns of files. (default: :obj:`None`)
         metric (str, optional): Metric to use instead of that of the task. (default: :obj:`None`)
+        rule (str, optional): Rule that selects the epoch to report. If it needs no validation set
+            and the benchmark holds one out of its training folds, nothing is held out, unless
+            ``options`` has a ``val_fraction``. (default: :obj:`"validation"`)
         num_splits (int, optional): Number of splits to draw if the data have none, stratified,
             60/20/20. (default: :obj:`1`)
         split_seed (int, optional): Seed of these splits. (default: :obj:`0`)
@@ -76,10 +85,11 @@ def find_source(
                 f"options for columns are for data in files (got {', '.join(tables.given())} for "
                 f"the benchmark or task {name}); leave them out, or write ./{name} for a path"
             )
-        task = load_task(name, **(options or {})) if benchmark else data
+        task = load_task(name, **_options(name, options, rule)) if benchmark else data
         task = task if metric is None else task.with_metric(metric)
+        given = _given(options, None, None if task.splits else num_splits)
         task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
-        return Source(task, None, name if benchmark else task.name)
+        return Source(task, None, name if benchmark else task.name, given)
     if isinstance(data, (str, Path)):
         file = _read(name, tables)
     elif isinstance(data, (Data, Dataset, Sequence)):
@@ -90,9 +100,35 @@ def find_source(
             f"(got {type(data).__name__})"
         )
     task = file.task(metric=metric)
+    given = _given(None, tables, None if task.splits else num_splits)
     task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
-    return Source(task, file.schema, origin)
+    return Source(task, file.schema, origin, given)
+
+
+def _given(
+    options: dict[str, Any] | None, tables: TableOptions | None, num_splits: int | None
+) -> dict[str, Any]:
+    """Return what a reader of the report needs to load the same data, without defaults."""
+    columns = {} if tables is None else {name: getattr(tables, name) for name in tables.given()}
+    found = {
+        "options": {name: _plain(value) for name, value in (options or {}).items()},
+        "columns": {name: _plain(value) for name, value in columns.items()},
+        "num_splits": None if num_splits == 1 else num_splits,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _options(name: str, given: dict[str, Any] | None, rule: str) -> dict[str, Any]:
+    """Return the options of a benchmark; a rule without validation trains on whole folds."""
+    whole = not get_rule(rule).needs_validation and find_entry(name).family == FOLDED
+    return {**({"val_fraction": 0.0} if whole else {}), **(given or {})}
 
 
 def _read(name: str, tables: TableOptions | None) -> GraphFile:

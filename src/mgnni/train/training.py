@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 OnEpoch = Callable[[Epoch], None]
+_OF_GROUP = ("epoch", "runs", "learner", "selectors", "curves")  # state of the group in progress
 
 
 def learner_for(task: Task) -> type[NodeLearner] | type[GraphLearner]:
@@ -46,6 +47,8 @@ class Training:
     learner: Learner | None = None
     stopping: list[EarlyStopping] = field(default_factory=list)
     curves: list[list[float]] = field(default_factory=list)
+    # States of later groups that were trained by other processes, see mgnni.train.processes.
+    pending: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.task, self.config = self.experiment.task, self.experiment.config
@@ -63,7 +66,9 @@ class Training:
             save (Callable[[], None]): Called when :meth:`state` may be saved.
         """
         while self.group < len(self.groups):
-            if self.learner is None:
+            if self.group in self.pending:
+                self.load_state(self.pending.pop(self.group))
+            elif self.learner is None:
                 self._begin(self.groups[self.group])
             while self.learner is not None:
                 self._one_epoch(on_epoch)
@@ -128,18 +133,21 @@ class Training:
         now = learner.ensemble.snapshot()
         learner.use_best()
         val = self._measure("val") if self.validates else [{} for _ in learner.runs]
-        test = self._measure("test", only=done)
+        scores = learner.scores("test") if self.experiment.test else []
         learner.ensemble.restore(now)
-        for place, measured in zip(done, test, strict=True):
+        for place in done:
+            run = learner.runs[place]
+            measured = (scores[place], run.split, "test") if scores else None
             self.finished.append(
                 RunResult(
-                    run=learner.runs[place],
+                    run=run,
                     selected_epoch=self.stopping[place].best_epoch,
                     epochs=self.epoch,
                     val=val[place],
-                    test=measured,
+                    test={} if measured is None else self.task.evaluate(*measured),
                     test_curve=self.curves[place] if self.rule.needs_test_curve else None,
                     weights=learner.best_of(place),
+                    confusion=None if measured is None else self.task.confusion(*measured),
                 )
             )
         rest = [place for place in range(len(learner.runs)) if place not in done]
@@ -152,11 +160,10 @@ class Training:
         self.learner = None
         self.group += 1
 
-    def _measure(self, part: str, only: Sequence[int] | None = None) -> list[dict[str, float]]:
+    def _measure(self, part: str) -> list[dict[str, float]]:
         learner = self._learner()
-        scores = learner.scores(part)
-        places = range(len(scores)) if only is None else only
-        return [self.task.evaluate(scores[p], learner.runs[p].split, part) for p in places]
+        pairs = zip(learner.scores(part), learner.runs, strict=True)
+        return [self.task.evaluate(scores, run.split, part) for scores, run in pairs]
 
     def _learner(self) -> Learner:
         if self.learner is None:
@@ -166,6 +173,11 @@ class Training:
     def results(self) -> list[RunResult]:
         """Return the finished runs in the order of the experiment."""
         return sorted(self.finished, key=lambda one: self.experiment.runs.index(one.run))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of ``log.jsonl``, ordered by group."""
+        others = [row for _, state in sorted(self.pending.items()) for row in state["log"]]
+        return self.log + others
 
     def state(self) -> dict[str, Any]:
         """Return the state of the training as tensors and plain data."""
@@ -180,15 +192,18 @@ class Training:
             "learner": None if learner is None else learner.state(),
             "selectors": [asdict(one) for one in self.stopping],
             "curves": self.curves,
+            "pending": self.pending,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Load a :meth:`state` of the same experiment."""
-        self.finished = [
+        """Continue from a :meth:`state` of the same experiment, or of its next group alone."""
+        self.finished += [
             RunResult(**{**one, "run": Run(**one["run"])}) for one in state["finished"]
         ]
-        self.certificates = Certificates.from_dict(state["certificates"])
-        self.log, self.group = state["log"], state["group"]
+        self.certificates.merge(Certificates.from_dict(state["certificates"]))
+        self.log += state["log"]
+        self.group += state["group"]
+        self.pending.update(state["pending"])
         if state["learner"] is None:
             return
         self._begin([Run(**run) for run in state["runs"]])
@@ -196,3 +211,16 @@ class Training:
         self.epoch = state["epoch"]
         self.stopping = [EarlyStopping(**one) for one in state["selectors"]]
         self.curves = state["curves"]
+
+    def release_group(self) -> None:
+        """Move the group in progress to the pending ones, for another process to continue."""
+        if self.learner is not None:
+            whole = Training(self.experiment, self.fabric).state()
+            current = {key: self.state()[key] for key in _OF_GROUP}
+            self.pending[self.group] = {**whole, **current}
+            self.learner = None
+
+    def collect_groups(self) -> None:
+        """Take over the results of pending groups that are complete, in order."""
+        while self.group in self.pending and self.pending[self.group]["group"]:
+            self.load_state(self.pending.pop(self.group))

@@ -108,7 +108,7 @@ def test_every_format_says_the_same(kind: str, write: Write) -> None:
     file = read_graphs(write(None, None, files), options)
     assert file.graphs[0].x.tolist() == [
         [1.5, 0, 1, 0],
-        [2.25, 1, 0, 1],  # the mean of 1.5 and 3, marked; no colour is a colour of its own
+        [1.5, 1, 0, 1],  # the only size in training, marked; no colour is a colour of its own
         [3, 0, 1, 0],
     ]
     assert file.schema.feature_names == ("size", "size_missing", "colour=red", "colour_missing")
@@ -238,8 +238,8 @@ def test_reading_for_prediction(write: Write) -> None:
     train = read_graphs(write(), TableOptions(standardize=True))
     nodes = "extra,colour,id,size\n1,blue,z,3\n2,green,y,\n3,,x,1.5\n"
     file = read_graphs(write(nodes, "source,target\nz,x\n", name="new"), schema=train.schema)
-    # Training nodes have sizes 1 and 2: mean 1.5, deviation 0.5. The mean of the file is 2.5.
-    assert file.graphs[0].x.tolist() == [[3, 1, 0], [2, 0, 0], [0, 0, 0]]
+    # Training nodes have sizes 1 and 2: mean 1.5, deviation 0.5. A missing size is that mean.
+    assert file.graphs[0].x.tolist() == [[3, 1, 0], [0, 0, 0], [0, 0, 0]]
     assert file.labels is None
     assert file.splits == ()
     assert file.classes == ("x", "y")
@@ -247,7 +247,7 @@ def test_reading_for_prediction(write: Write) -> None:
     notes = " | ".join(file.notes)
     assert "not used: 'extra'" in notes
     assert "'colour': 2 values not seen in training" in notes
-    assert "'size': 1 missing value, none in training: using 2.5" in notes
+    assert "'size': 1 missing value, none in training: using 1.5" in notes
     with pytest.raises(DataError, match="labels are needed"):
         file.task()
 

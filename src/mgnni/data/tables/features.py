@@ -43,7 +43,7 @@ def read_features(
         options (TableOptions): The options.
         schema (Schema, optional): The schema of the training file; None for the training file.
         degree (numpy.ndarray): In-degree of each node.
-        train (numpy.ndarray): Mask of the training nodes, for standardization.
+        train (numpy.ndarray): Mask of the training nodes. Means and deviations are theirs.
 
     Returns:
         The features of shape ``(num_nodes, num_features)``, the fitted columns, and notes.
@@ -57,7 +57,7 @@ def read_features(
         for name in names
     }
     values = _parse(table, kinds, cells)
-    columns, notes = _fit(table, kinds, values)
+    columns, notes = _fit(table, kinds, values, train)
     if options.degree:
         columns.append(Column("degree", "degree"))
     if not columns:
@@ -82,7 +82,10 @@ def _parse(table: Table, kinds: Mapping[str, str], cells: Mapping[str, Cells]) -
 
 
 def _fit(
-    table: Table, kinds: Mapping[str, str], values: Mapping[str, Values]
+    table: Table,
+    kinds: Mapping[str, str],
+    values: Mapping[str, Values],
+    train: npt.NDArray[np.bool_],
 ) -> tuple[list[Column], list[str]]:
     columns, notes, constant, large = [], [], [], []
     for name, kind in kinds.items():
@@ -98,7 +101,8 @@ def _fit(
             columns.append(Column(name, kind, categories, missing=missing > 0))
             same = len(categories) == 1
         else:
-            fill = float(np.nanmean(column))
+            seen = column[train & ~np.isnan(column)]
+            fill = float(seen.mean()) if len(seen) else 0.0
             columns.append(Column(name, kind, missing=missing > 0, fill=fill))
             low, high = float(np.nanmin(column)), float(np.nanmax(column))
             same = low == high

@@ -120,7 +120,8 @@ class Column:
             (always 1) or ``"degree"``; the last two do not come from a table.
         categories (tuple of str, optional): Categories in the order of their features.
         missing (bool, optional): Whether an additional feature marks missing values.
-        fill (float, optional): Replaces missing numbers: the mean of the training file.
+        fill (float, optional): Replaces missing numbers: the mean of the training rows, or 0 if
+            they have none.
         mean (float, optional): Subtracted from numbers.
         deviation (float, optional): Numbers are divided by it.
     """

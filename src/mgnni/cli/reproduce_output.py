@@ -1,0 +1,157 @@
+"""Progress and tables of ``mgnni reproduce``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+from mgnni.cli.progress import follow_training
+from mgnni.cli.terminal import console_for, paragraph, span
+from mgnni.data.catalog import find_entry
+from mgnni.errors import MgnniError
+from mgnni.reproduce.overview import by_study, draw, tables
+from mgnni.reproduce.run import Outcome, Pace
+from mgnni.reproduce.sheet import Sheet, ours
+from mgnni.reproduce.store import DONE, Stored, runs_of_cell
+from mgnni.reproduce.study import Cell, Study
+from mgnni.train.training import OnEpoch
+
+
+class Progress:
+    """Prints a line per finished cell on standard error, with the time that is left.
+
+    Args:
+        found (Mapping[Cell, Stored]): All cells, and what is stored of them.
+        missing (Sequence[Cell]): The cells to train.
+        jobs (int): Number of processes.
+    """
+
+    def __init__(self, found: Mapping[Cell, Stored], missing: Sequence[Cell], jobs: int) -> None:
+        self.total, self.left, self.jobs = len(missing), list(missing), jobs
+        self.pace = Pace(jobs)
+        for cell, one in found.items():
+            if one.report is not None:
+                self.pace.add(cell, one.report)
+        self.console = Console(stderr=True, highlight=False, markup=False)
+        kept = len(found) - len(missing)
+        if kept:
+            self.console.print(f"{kept} of {len(found)} trainings are stored already")
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Progress:
+        if self.jobs > 1 and self.total and self.console.is_terminal:
+            self._bar = Bar(
+                TextColumn("  trainings"),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[state]}"),
+                console=self.console,
+                transient=True,
+            )
+            self._bar.add_task("", total=self.total, state=self._state())
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    @contextmanager
+    def follow(self, cell: Cell) -> Iterator[OnEpoch]:
+        """Show the epochs of a cell that this process trains."""
+        try:
+            config = cell.config()
+        except MgnniError:  # which is the outcome of the cell
+            yield lambda epoch: None
+            return
+        splits = cell.options.get("num_splits") or find_entry(cell.column.dataset).counts.splits
+        runs = len(runs_of_cell(cell, splits or 1))
+        with follow_training(runs, config.epochs, config.patience, str(cell)) as clock:
+            yield clock
+
+    def show(self, outcome: Outcome) -> None:
+        """Print a finished cell."""
+        cell = outcome.cell
+        self.left.remove(cell)
+        if outcome.report is not None:
+            self.pace.add(cell, outcome.report)
+        result = f"failed: {outcome.error}"
+        if outcome.report is not None:
+            result = ours(Stored(DONE, outcome.report), cell.rule)
+        done = f"{self.total - len(self.left)}/{self.total}"
+        parts = [f"{done}  {cell}  {result}  {span(outcome.seconds)}", self._state()]
+        self.console.print(", ".join(part for part in parts if part), soft_wrap=True)
+        if self._bar is not None:
+            bar = self._bar.task_ids[0]
+            self._bar.update(bar, completed=self.total - len(self.left), state=self._state())
+
+    def _state(self) -> str:
+        seconds = self.pace.left(self.left)
+        return "" if not self.left or seconds is None else f"about {span(seconds)} left"
+
+
+def show_studies(found: Mapping[Cell, Stored], output: Path, *, quick: bool) -> None:
+    """Print the tables of all experiments.
+
+    Args:
+        found (Mapping[Cell, Stored]): Cells, and what is stored of them.
+        output (Path): Folder of all experiments.
+        quick (bool): Whether it is the quick version.
+    """
+    console = console_for(120)
+    for cells in by_study(list(found)).values():
+        study = cells[0].study.only(
+            [cell.row.name for cell in cells], [cell.column.name for cell in cells]
+        )
+        label = "; quick: the numbers mean nothing" if quick else ""
+        console.print(f"\n{study.title} ({study.paper}){label}", style="bold", soft_wrap=True)
+        sheets = tables(study, {cell: found[cell] for cell in cells}, output)
+        for sheet in sheets[:1] if quick else sheets:
+            show_sheet(console, sheet)
+        figure = _figure(study, {cell: found[cell] for cell in cells}, output)
+        if figure:
+            console.print(f"  {figure}", soft_wrap=True)
+
+
+def _figure(study: Study, found: Mapping[Cell, Stored], output: Path) -> str:
+    try:
+        path = draw(study, found, output)
+    except ImportError:
+        return "The figure needs matplotlib; run: pip install 'mgnni[cli]'"
+    return "" if path is None else f"Figure: {path}"
+
+
+def show_sheet(console: Console, sheet: Sheet) -> None:
+    """Print a table; bold cells are those of Markdown."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for place, name in enumerate(sheet.header):
+        table.add_column(name, justify="left" if place < sheet.left else "right")
+    blocks = not all(row[0] for row in sheet.rows)  # some titles are for several lines
+    for place, row in enumerate(sheet.rows):
+        if place and row[0] and blocks:
+            table.add_section()
+        style = "dim" if row[1] == "paper" else ""
+        table.add_row(*(_text(cell, style) for cell in row))
+    if sheet.title:
+        console.print(f"\n{sheet.title}", soft_wrap=True)
+    console.print(table)
+    for note in sheet.notes:
+        paragraph(console, note.replace("`", ""), style="dim")
+
+
+def _text(cell: str, style: str) -> Text:
+    return Text(cell.replace("**", ""), "bold" if "**" in cell else style)

@@ -1,0 +1,144 @@
+"""``mgnni tune``: search the hyperparameters of a model on validation data."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mgnni.cli.arguments import UsageError, written
+from mgnni.cli.data import benchmark_options
+from mgnni.cli.folders import writable_folder
+from mgnni.cli.train import Train
+
+NOT_REPEATED = ("data", "output", "resume", "jobs", "json", "debug")  # of the command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tune(Train):
+    """Search hyperparameters on validation data.
+
+    Every trial trains all splits and seeds with one choice of hyperparameters. The choice with the
+    best mean validation metric is written to preset.json in the output folder; train with it by
+    mgnni train DATA --preset FOLDER/preset.json. Test labels are removed before the search.
+
+    The values to choose from are those that mgnni models NAME lists, or those in --space.
+    Hyperparameters that are given as options are not searched. All combinations are tried if there
+    are at most --trials, otherwise as many at random. Trials that are behind at a rung of
+    successive halving are stopped.
+
+    To use several machines or GPUs, start the command on each with the same --output and --resume.
+
+    Example: mgnni tune texas
+    Example: mgnni tune texas --model gcnii --trials 30 --split 0 1 2
+    Example: mgnni tune my-graph/ --label topic --space space.json --jobs 4
+    """
+
+    no_options: ClassVar[Sequence[str]] = ("changes", "tables", "rule", "checkpoint_every", "given")
+
+    output: Path | None = field(
+        default=None, metadata={"metavar": "FOLDER", "unset": "runs/tune-DATA"}
+    )
+    """Folder for the study; existing files are not overwritten."""
+    resume: bool = False
+    """Continue an interrupted study in that folder, or join other processes that work there."""
+    trials: int = 50
+    """Number of trials."""
+    space: Path | None = field(
+        default=None, metadata={"metavar": "FILE", "unset": "that of mgnni models NAME"}
+    )
+    """JSON file with the values of each hyperparameter: {"lr": [0.01, 0.1]}."""
+    jobs: int = 1
+    """Number of processes."""
+    no_pruning: bool = False
+    """Train every trial to its end."""
+    first_rung: int | None = field(
+        default=None, metadata={"unset": "half of the patience, at most a quarter of the epochs"}
+    )
+    """Epochs after which trials are first compared; runs, if they are trained one by one."""
+    reduction: int = 2
+    """Factor between rungs; a trial goes on if it is among the best 1/INT of a rung."""
+    search_seed: int = 0
+    """Seed of the order of the trials."""
+    given: dict[str, Any] = field(default_factory=dict)  # options as they were given
+
+    @classmethod
+    def create(cls, values: Mapping[str, Any]) -> Tune:
+        """Return the command, which remembers the options that were given."""
+        made = super().create(values)
+        object.__setattr__(made, "given", dict(values))
+        return made  # type: ignore[return-value]
+
+    def run(self) -> None:
+        """Search, print and save."""
+        # Imported late because they are slow to import.
+        from mgnni.cli.tune_output import follow_search, show_search
+        from mgnni.train.report import to_json
+        from mgnni.train.search import read_space
+        from mgnni.train.tune import check_optuna, make_search, run_search
+
+        check_optuna()
+        for name in ("trials", "jobs"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"--{name} must be at least 1 (got {getattr(self, name)})")
+        source, config = self.find()
+        search = make_search(
+            source,
+            config,
+            None if self.space is None else read_space(self.space),
+            self.changes,
+            split=self._splits(),
+            seed=self.seeds,
+            trials=self.trials,
+            search_seed=self.search_seed,
+            prune=not self.no_pruning,
+            first_rung=self.first_rung,
+            reduction=self.reduction,
+            together=not self.one_by_one,
+            device=self.device,
+            deterministic=self.deterministic,
+        )
+        model = config.architecture
+        name = f"tune-{source.task.name}" + ("" if model == "mgnni" else f"-{model}")
+        output = writable_folder(self.output or Path("runs") / re.sub(r"[^\w.-]", "-", name))
+        about = {
+            "preset": self.preset,
+            "options": benchmark_options(self.option),
+            "changes": self.changes,
+            "repeat": repeat(self.data, self.given),
+        }
+        try:
+            with follow_search() as follow:
+                result = run_search(search, source, output, about, self.jobs, self.resume, follow)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{output} keeps what was done; repeat the command with --resume to continue"
+            ) from None
+        if self.json:
+            sys.stdout.write(to_json(result))
+        else:
+            show_search(result, output, self.data)
+
+
+def repeat(data: str, given: Mapping[str, Any]) -> str:
+    """Return the command that repeats a search.
+
+    Args:
+        data (str): The data.
+        given (Mapping[str, Any]): Options by field name.
+    """
+    words = ["mgnni", "tune", data]
+    for name, value in given.items():
+        option = "model" if name == "architecture" else name.replace("_", "-")
+        if name in NOT_REPEATED:
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            several = value if isinstance(value, tuple) else (value,)
+            words += [f"--{option}", *map(written, several)]
+    return shlex.join(words)

@@ -1,0 +1,243 @@
+"""Results in the folders of trainings, read from their ``report.json`` and checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mgnni.errors import DataError
+
+REPORT = "report.json"
+
+
+@dataclass(frozen=True)
+class RunScore:
+    """One run of a training.
+
+    Attributes:
+        split: Index of the split.
+        seed: Random seed.
+        epochs: Number of epochs trained.
+        epoch: Epoch of the reported score.
+        val: Validation metric; ``None`` without a validation set.
+        test: Reported test metric.
+    """
+
+    split: int
+    seed: int
+    epochs: int
+    epoch: int
+    val: float | None
+    test: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished training.
+
+    Attributes:
+        folder: Where it is stored.
+        number: Its place in the report, from 1.
+        experiment: Name of the experiment that it belongs to; empty if none.
+        row: Name of the row of that experiment.
+        column: Name of the column of that experiment; otherwise of the dataset.
+        label: What to call the model.
+        report: Content of ``report.json``.
+        header: Content of ``config.json``; empty if there is none.
+        runs: Its runs.
+    """
+
+    folder: Path
+    number: int
+    experiment: str
+    row: str
+    column: str
+    label: str
+    report: Mapping[str, Any]
+    header: Mapping[str, Any]
+    runs: tuple[RunScore, ...]
+
+    @property
+    def anchor(self) -> str:
+        """Name of its section in the page."""
+        return f"result-{self.number}"
+
+    @property
+    def dataset(self) -> str:
+        """Name of the dataset."""
+        return str(self.report["dataset"])
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric."""
+        return str(self.report["metric"])
+
+    @property
+    def mark(self) -> str:
+        """Mark of a score that was chosen with test labels; otherwise empty."""
+        return str(self.report["protocol"]["mark"])
+
+    @property
+    def mean(self) -> float:
+        """Mean score, from 0 to 1."""
+        return float(self.report["score"]["mean"])
+
+    @property
+    def std(self) -> float | None:
+        """Standard deviation of the score over runs."""
+        std = self.report["score"]["std"]
+        return None if std is None else float(std)
+
+    @property
+    def val(self) -> float | None:
+        """Mean validation metric."""
+        found = [run.val for run in self.runs if run.val is not None]
+        return sum(found) / len(found) if found else None
+
+    @property
+    def seconds(self) -> float:
+        """Duration of the training."""
+        return float(self.report["seconds"])
+
+
+def read_results(paths: Sequence[Path], known: Collection[tuple[str, str]] = ()) -> list[Result]:
+    """Return the results in folders, and in the folders below them.
+
+    A stored result says to which experiment it belongs. If it does not, a folder that ends in
+    EXPERIMENT/ROW/DATASET is that of a stored result, if its experiment and row are known, or if
+    it lies at least two levels below a folder in ``paths``.
+
+    Args:
+        paths (Sequence[Path]): Folders of trainings, or folders that hold such folders.
+        known (Collection[tuple[str, str]], optional): Names of experiments and rows.
+            (default: :obj:`()`)
+
+    Raises:
+        DataError: A folder has no results, or one that cannot be read.
+    """
+    found: dict[Path, Result] = {}
+    for path in paths:
+        if not path.exists():
+            raise DataError(f"{path}: no such folder; give the output folder of mgnni train")
+        files = sorted(_files(path))
+        results = (_result(file, single=len(files) == 1) for file in files)
+        kept = [_placed(one, path, known) for one in results if one is not None]
+        if not kept:
+            raise DataError(
+                f"{path}: must be or contain the folder of a complete training, with a {REPORT} "
+                "(found none); train with mgnni train, or finish a training with --resume"
+            )
+        found |= {one.folder.resolve(): one for one in kept}
+    return [replace(one, number=place) for place, one in enumerate(found.values(), 1)]
+
+
+def _files(path: Path) -> Iterator[Path]:
+    own = path / REPORT if path.is_dir() else path
+    yield from [own] if own.exists() else path.rglob(REPORT)
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """Return the object in a JSON file."""
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise DataError(f"{file}: cannot be read as JSON; restore it, or leave it out") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{file}: must hold a JSON object (got a {type(content).__name__})")
+    return content
+
+
+def _result(file: Path, single: bool) -> Result | None:
+    """Return the result in a file; ``None`` for a report of another command among others."""
+    report, folder = read_object(file), file.parent
+    if report.get("command") != "train" and not single:
+        return None
+    header = read_object(folder / "config.json") if (folder / "config.json").exists() else {}
+    try:
+        _check(report)
+        metric = report["metric"]
+        runs = tuple(
+            RunScore(
+                split=int(run["split"]),
+                seed=int(run["seed"]),
+                epochs=int(run["epochs"]),
+                epoch=int(run["reported"]["epoch"]),
+                val=None if metric not in run["val"] else _number(run["val"][metric]),
+                test=_number(run["reported"][metric]),
+            )
+            for run in report["runs"]
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"{file}: is not a report of mgnni train ({type(error).__name__}: {error}); leave it "
+            "out, or train again"
+        ) from error
+    names = ("", "", report["dataset"], report["model"])
+    return Result(folder, 0, *names, report, header, runs)
+
+
+def _placed(result: Result, root: Path, known: Collection[tuple[str, str]]) -> Result:
+    """Return a result with the names of its experiment, row and column, if it has them."""
+    stated = str(result.report.get("experiment", "")).split("/")
+    if len(stated) == 3:
+        experiment, row, column = stated
+        return replace(result, experiment=experiment, row=row, column=column, label=row)
+    parts, below = result.folder.resolve().parts, len(result.folder.parts) - len(root.parts)
+    if len(parts) < 4 or parts[-1] != result.dataset:
+        return result
+    experiment, row = parts[-3], parts[-2]
+    if below < 2 and (experiment, row) not in known:
+        return result
+    return replace(result, experiment=experiment, row=row, label=row)
+
+
+def _check(report: Mapping[str, Any]) -> None:
+    """Raise an error unless a report has everything that a page shows of each result."""
+    for name in ("model", "dataset", "metric"):
+        if not isinstance(report[name], str):
+            raise TypeError(f"{name} must be a string")
+    for name in ("rule", "description", "mark"):
+        if not isinstance(report["protocol"][name], str):
+            raise TypeError(f"protocol.{name} must be a string")
+    _number(report["score"]["mean"])
+    if report["score"]["std"] is not None:
+        _number(report["score"]["std"])
+    _number(report["seconds"])
+    if not report["runs"]:
+        raise ValueError("no runs")
+    for way in ("forward", "backward"):
+        solver = report["solver"][way]
+        for name in ("solves", "failures", "iterations", "relative_residual"):
+            _number(solver[name])
+        if solver["relative_error_bound"] is not None:
+            _number(solver["relative_error_bound"])
+        ", ".join(solver["solvers"])
+    if "confusion" in report:
+        classes, counts = report["confusion"]["classes"], report["confusion"]["counts"]
+        if [len(row) for row in counts] != [len(classes)] * len(classes):
+            raise ValueError("confusion must be a square table with one row per class")
+        _numbers(counts)
+    if "attention" in report:
+        sample = report["attention"]
+        if not len(sample["nodes"]) == len(sample["predicted"]) == len(sample["weights"]):
+            raise ValueError("attention must have one row per node")
+        rows = [*sample["weights"], *(one["weights"] for one in sample["means"])]
+        if any(len(row) != len(sample["scales"]) for row in rows):
+            raise ValueError("attention must have one column per scale")
+        _numbers(rows)
+
+
+def _numbers(rows: Sequence[Sequence[Any]]) -> None:
+    for row in rows:
+        for value in row:
+            _number(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"a number is needed (got {value!r:.50})")
+    return float(value)

@@ -1,0 +1,1 @@
+"""The tables of the MGNNI paper, trained again: definitions, runner, statistics and tables."""

@@ -1,0 +1,53 @@
+"""Figures of experiments; they need matplotlib."""
+
+from __future__ import annotations
+
+import logging
+from typing import IO
+
+from mgnni.reproduce.sheet import Found, value_of
+from mgnni.reproduce.study import Study
+
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # of Okabe and Ito
+INK, FAINT = "#222222", "#6b6b6b"
+
+
+def attention_figure(study: Study, found: Found, file: IO[bytes]) -> bool:
+    """Draw the weight of each scale at 100 nodes as a PNG, one panel per dataset.
+
+    Args:
+        study (Study): The experiment.
+        found (Mapping[Cell, Stored]): Its cells, and what is stored of them.
+        file (IO[bytes]): Where to write.
+
+    Returns:
+        bool: Whether there was something to draw.
+    """
+    from matplotlib.figure import Figure
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about font caches
+    shown = [
+        (cell, values)
+        for cell, one in found.items()
+        if (values := value_of(one.report, "attention_values")) is not None
+    ]
+    if not shown:
+        return False
+    figure = Figure(figsize=(4.2 * len(shown), 3.4), dpi=150, facecolor="white", layout="tight")
+    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for axes, (cell, values) in zip(panels, shown, strict=True):
+        order = sorted(values["weights"], reverse=True)  # by the weight of the first scale
+        for place, scale in enumerate(values["scales"]):
+            color = COLORS[place % len(COLORS)]
+            weights = [row[place] for row in order]
+            axes.plot(weights, ".", ms=4, color=color, label=f"scale {scale}")
+        axes.set_title(cell.column.title, size=11, color=INK, loc="left")
+        axes.set_xlabel("node, by the weight of the first scale", size=9, color=FAINT)
+        axes.set_ylim(-0.03, 1.03)
+        axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+        axes.tick_params(length=0, labelsize=8, labelcolor=FAINT)
+        axes.spines[:].set_visible(False)
+    panels[0].set_ylabel("attention weight", size=9, color=FAINT)
+    panels[-1].legend(frameon=False, fontsize=8, loc="upper right")
+    figure.savefig(file, format="png")
+    return True

@@ -1,0 +1,148 @@
+"""What is measured in the cells of an experiment, by its kind."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from mgnni.errors import ArgumentError
+from mgnni.reproduce.figure import attention_figure
+from mgnni.reproduce.sheet import Found, Sheet
+from mgnni.reproduce.store import runs_of_cell
+from mgnni.reproduce.study import Cell, Study
+from mgnni.reproduce.tables import accuracy_tables, attention_tables, seconds_tables
+from mgnni.train.experiment import Experiment
+from mgnni.train.fit import train
+from mgnni.train.fitted import Fitted
+from mgnni.train.runs import Epoch
+from mgnni.train.source import Source, find_source
+from mgnni.train.training import OnEpoch
+
+NODES = 100  # whose attention is stored
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of experiment.
+
+    Args:
+        measure (Callable): Trains a cell in a folder and returns its report; arguments are the
+            cell, the folder, the device and a function that is called after every epoch.
+        tables (Callable): Returns the tables of an experiment; arguments are the experiment, its
+            cells with what is stored of them, and the command that trains it.
+        draw (Callable, optional): Draws the figure of an experiment into a file, and returns
+            whether there was something to draw. (default: :obj:`None`)
+        alone (bool, optional): Whether the cell is measured by the clock, and must not run beside
+            others. (default: :obj:`False`)
+    """
+
+    measure: Callable[[Cell, Path, str, OnEpoch], dict[str, Any]]
+    tables: Callable[[Study, Found, str], list[Sheet]]
+    draw: Callable[[Study, Found, IO[bytes]], bool] | None = None
+    alone: bool = False
+
+
+def source_of(cell: Cell) -> Source:
+    """Read the data of a cell."""
+    return find_source(cell.column.dataset, options=cell.options)
+
+
+def train_cell(
+    cell: Cell,
+    folder: Path,
+    device: str,
+    on_epoch: OnEpoch,
+    source: Source | None = None,
+    jobs: int | None = None,
+) -> Fitted:
+    """Train a cell, or continue it from its checkpoint.
+
+    Args:
+        cell (Cell): The cell.
+        folder (Path): Its folder.
+        device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        on_epoch (Callable[[Epoch], None]): Called after every epoch.
+        source (Source, optional): Its data, if they have been read. (default: :obj:`None`)
+        jobs (int, optional): Number of processes; ``None`` chooses it, and uses one if this is a
+            process that was started beside others. (default: :obj:`None`)
+    """
+    source = source or source_of(cell)
+    on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
+    experiment = Experiment(
+        source,
+        cell.config(),
+        runs_of_cell(cell, len(source.task.splits)),
+        cell.rule,
+        device=device,
+        deterministic=on_cpu,
+        jobs=1 if multiprocessing.parent_process() is not None else jobs,
+    )
+    return train(experiment, folder, True, on_epoch, lambda note: None)
+
+
+def accuracy(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[str, Any]:
+    """Return the scores of all runs."""
+    return _report(train_cell(cell, folder, device, on_epoch))
+
+
+def seconds(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[str, Any]:
+    """Return the scores, and ``timing`` in seconds.
+
+    ``epoch`` is the median of an epoch with its validation, ``once`` what the first epoch takes
+    beyond that, for everything that is computed once, and ``total`` the whole training.
+    """
+    source = source_of(cell)
+    marks = [time.perf_counter()]
+
+    def mark(epoch: Epoch) -> None:
+        marks.append(time.perf_counter())
+        on_epoch(epoch)
+
+    report = _report(train_cell(cell, folder, device, mark, source, jobs=1))
+    spans = [after - before for before, after in itertools.pairwise(marks)]
+    if len(spans) < 2:
+        raise ArgumentError(
+            f"'{cell}' needs at least two epochs to be timed (got {len(spans)}); delete {folder} "
+            "and repeat the command"
+        )
+    epoch = statistics.median(spans[1:])
+    timing = {"epoch": epoch, "once": max(spans[0] - epoch, 0.0), "total": report["seconds"]}
+    return {**report, "timing": timing}
+
+
+def attention(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[str, Any]:
+    """Return the scores, and ``attention_values``: the weight of each scale at 100 nodes."""
+    source = source_of(cell)
+    fitted = train_cell(cell, folder, device, on_epoch, source)
+    weight = fitted.explain(source.task.graphs).attention
+    if weight is None:
+        raise ArgumentError(
+            f"'{cell}' must be a model with attention (got {cell.row.architecture})"
+        )
+    generator = torch.Generator().manual_seed(0)
+    nodes = torch.randperm(weight.size(0), generator=generator)[:NODES].sort().values
+    table = [[round(value, 4) for value in row] for row in weight[nodes].tolist()]
+    found = {"scales": list(fitted.config.model.scales), "nodes": nodes.tolist(), "weights": table}
+    found["mean"] = [round(value, 4) for value in weight.mean(0).tolist()]
+    return {**_report(fitted), "attention_values": found}
+
+
+def _report(fitted: Fitted) -> dict[str, Any]:
+    if fitted.report is None:
+        raise RuntimeError("a training returns a report")
+    return fitted.report
+
+
+KINDS: dict[str, Kind] = {
+    "accuracy": Kind(accuracy, accuracy_tables),
+    "seconds": Kind(seconds, seconds_tables, alone=True),
+    "attention": Kind(attention, attention_tables, attention_figure),
+}

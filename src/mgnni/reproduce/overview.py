@@ -1,0 +1,93 @@
+"""The state of experiments: their tables, and a summary as plain data."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mgnni.data.rules import DEFAULT_RULE
+from mgnni.files import atomic_write
+from mgnni.reproduce.kinds import KINDS
+from mgnni.reproduce.sheet import Found, Sheet
+from mgnni.reproduce.statistics import scores, summarize
+from mgnni.reproduce.store import Stored, stored
+from mgnni.reproduce.study import Cell, Study
+
+OUTPUT = Path("runs/reproduce")
+
+
+def by_study(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    """Return the cells of each experiment."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.study.name, []).append(cell)
+    return found
+
+
+def stored_cells(cells: Sequence[Cell], output: Path) -> dict[Cell, Stored]:
+    """Return what is stored of each cell.
+
+    Args:
+        cells (Sequence[Cell]): The cells.
+        output (Path): Folder of all experiments.
+    """
+    return {cell: stored(cell, output) for cell in cells}
+
+
+def tables(study: Study, found: Found, output: Path) -> list[Sheet]:
+    """Return the tables of an experiment.
+
+    Args:
+        study (Study): The experiment.
+        found (Mapping[Cell, Stored]): Its cells, and what is stored of them.
+        output (Path): Folder of all experiments, for the commands below the tables.
+    """
+    quick = any(cell.quick for cell in found)  # whose folder is inside of that of the command
+    output = output.parent if quick else output
+    command = ["mgnni", "reproduce", study.name, *(["--quick"] if quick else [])]
+    command += [] if output == OUTPUT else ["--output", str(output)]
+    return KINDS[study.kind].tables(study, found, shlex.join(command))
+
+
+def draw(study: Study, found: Found, output: Path) -> Path | None:
+    """Draw the figure of an experiment; return its path, or None if there is none.
+
+    Args:
+        study (Study): The experiment.
+        found (Mapping[Cell, Stored]): Its cells, and what is stored of them.
+        output (Path): Folder of all experiments.
+    """
+    kind, content = KINDS[study.kind], io.BytesIO()
+    if kind.draw is None or not kind.draw(study, found, content):
+        return None
+    path = output / study.name / f"{study.name}.png"
+    with atomic_write(path) as file:
+        file.write(content.getvalue())
+    return path
+
+
+def summary(found: Found) -> list[dict[str, Any]]:
+    """Return the scores of all cells as plain data, in percent."""
+    rows = []
+    for cell, one in found.items():
+        row: dict[str, Any] = {
+            "experiment": cell.study.name,
+            "row": cell.row.name,
+            "column": cell.column.name,
+            "state": one.state,
+            "why": one.why,
+            "paper": cell.row.paper.get(cell.column.name),
+            "scores": {},
+        }
+        for rule in dict.fromkeys((cell.rule, DEFAULT_RULE)) if one.report else ():
+            values = scores(one.report or {}, rule)
+            if values:
+                row["scores"][rule] = vars(summarize(values))
+        for name in ("timing", "attention_values", "seconds", "device"):
+            if one.report and name in one.report:
+                row[name] = one.report[name]
+        rows.append(row)
+    return rows

@@ -1,0 +1,182 @@
+"""Runs the cells of experiments, one after another or several at a time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mgnni.data.catalog import find_entry
+from mgnni.errors import MgnniError
+from mgnni.reproduce.kinds import KINDS
+from mgnni.reproduce.store import DONE, OTHER, clear, keep, record_failure, stored
+from mgnni.reproduce.study import Cell
+from mgnni.train.runs import Epoch
+from mgnni.train.training import OnEpoch
+
+# Called with a cell before it is trained; yields what is called after every epoch.
+Follow = Callable[[Cell], AbstractContextManager[OnEpoch]]
+_stop: Any = None  # in a process of the pool: the event that ends it
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A cell that was trained, or has failed.
+
+    Attributes:
+        cell: The cell.
+        report: Its report; ``None`` if it has failed.
+        error: Why it has failed.
+        seconds: Time it took, here and now.
+    """
+
+    cell: Cell
+    report: dict[str, Any] | None
+    error: str = ""
+    seconds: float = 0.0
+
+
+def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcome:
+    """Train a cell, or continue it, and store its report or why it failed.
+
+    A report that was made with other settings is replaced.
+
+    Args:
+        cell (Cell): The cell.
+        output (Path): Folder of all experiments.
+        device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        on_epoch (Callable[[Epoch], None]): Called after every epoch.
+    """
+    start = time.perf_counter()
+    try:
+        there = stored(cell, output)  # another process may have finished it
+        if there.state == DONE:
+            return Outcome(cell, there.report)
+        if there.state == OTHER:  # only now, so that no report is lost before its turn
+            clear(cell, output)
+        report = KINDS[cell.study.kind].measure(cell, cell.folder(output), device, on_epoch)
+        report = keep(cell, output, report)
+    # One cell that fails, for whatever reason, does not stop the others.
+    except Exception as error:
+        message = " ".join(str(error).split())
+        if not isinstance(error, MgnniError):
+            message = f"{type(error).__name__}: {message}"
+        record_failure(cell, output, message)
+        return Outcome(cell, None, message, time.perf_counter() - start)
+    return Outcome(cell, report, "", time.perf_counter() - start)
+
+
+def run_cells(
+    cells: Sequence[Cell], output: Path, *, device: str, jobs: int, follow: Follow
+) -> Generator[Outcome, None, None]:
+    """Yield the outcome of every cell when it is finished.
+
+    Cells that are measured by the clock run alone, after the others.
+
+    Args:
+        cells (Sequence[Cell]): What to train.
+        output (Path): Folder of all experiments.
+        device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        jobs (int): Number of processes; with one, this process trains.
+        follow (Callable): Called with each cell that this process trains; the context manager it
+            returns yields what is called after every epoch.
+    """
+    alone = [cell for cell in cells if jobs == 1 or KINDS[cell.study.kind].alone]
+    # The largest data first, so that the last training to finish is a short one.
+    beside = sorted((cell for cell in cells if cell not in alone), key=_size, reverse=True)
+    yield from _beside(beside, output, device, jobs)
+    for cell in alone:
+        with follow(cell) as on_epoch:
+            outcome = run_cell(cell, output, device, on_epoch)
+        yield outcome
+
+
+def _size(cell: Cell) -> int:
+    return len(cell.chosen_seeds) * (find_entry(cell.column.dataset).counts.edges or 0)
+
+
+def _beside(
+    cells: Sequence[Cell], output: Path, device: str, jobs: int
+) -> Generator[Outcome, None, None]:
+    if not cells:
+        return
+    spawn = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    stop, threads = spawn.Event(), max(1, (os.cpu_count() or 1) // jobs)
+    with ProcessPoolExecutor(jobs, spawn, _start, (stop, threads)) as pool:
+        waiting = {pool.submit(_in_pool, cell, output, device): cell for cell in cells}
+        try:
+            for done in as_completed(waiting):
+                yield _outcome(done, waiting[done], output)
+        finally:  # also if this process is interrupted
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _outcome(done: Future[Outcome], cell: Cell, output: Path) -> Outcome:
+    try:
+        return replace(done.result(), cell=cell)  # the cell of this process, not a copy
+    except BrokenProcessPool:
+        message = "its process ended, perhaps without memory; repeat the command with fewer --jobs"
+        record_failure(cell, output, message)
+        return Outcome(cell, None, message)
+
+
+def _start(stop: Any, threads: int) -> None:
+    """Prepare a process of the pool; the main process decides when it is interrupted."""
+    global _stop
+    _stop = stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(threads)
+
+
+def _in_pool(cell: Cell, output: Path, device: str) -> Outcome:
+    def on_epoch(epoch: Epoch) -> None:
+        parent = multiprocessing.parent_process()
+        if _stop.is_set() or (parent is not None and not parent.is_alive()):
+            raise KeyboardInterrupt
+
+    return run_cell(cell, output, device, on_epoch)
+
+
+class Pace:
+    """Estimates the time left from the seconds per seed of finished cells.
+
+    Args:
+        jobs (int): Number of processes.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._known: dict[tuple[str, str], list[float]] = {}
+
+    def add(self, cell: Cell, report: Mapping[str, Any]) -> None:
+        """Take in a finished cell."""
+        pace = report["seconds"] / len({run["seed"] for run in report["runs"]})
+        for key in self._keys(cell):
+            self._known.setdefault(key, []).append(pace)
+
+    def of(self, cell: Cell) -> float | None:
+        """Return the expected seconds of a cell: those of its dataset, or of any other."""
+        for key in self._keys(cell):
+            if key in self._known:
+                return statistics.fmean(self._known[key]) * len(cell.chosen_seeds)
+        return None
+
+    def left(self, cells: Sequence[Cell]) -> float | None:
+        """Return the expected seconds of the cells that are left; ``None`` if nothing is known."""
+        known = [found for found in map(self.of, cells) if found is not None]
+        return sum(known) / self.jobs if known else None
+
+    def _keys(self, cell: Cell) -> list[tuple[str, str]]:
+        return [(cell.row.name, cell.column.name), ("", cell.column.name), ("", "")]

@@ -1,0 +1,110 @@
+"""Tables as plain text cells, for a terminal and for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mgnni.data.rules import get_rule
+from mgnni.reproduce.statistics import scores, summarize
+from mgnni.reproduce.store import OTHER, Stored
+from mgnni.reproduce.study import Cell, Study
+
+CHANGED = "*"  # after a number that was made with other settings
+Found = Mapping[Cell, Stored]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table.
+
+    Attributes:
+        title: Its title; may be empty.
+        header: Titles of the columns.
+        rows: Cells; all rows have the same length.
+        left: Number of columns that hold text, from the left; the others hold numbers.
+        notes: Sentences below the table.
+    """
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+    notes: Sequence[str] = ()
+
+    def markdown(self) -> str:
+        """Return the table in Markdown, with its title in bold and its notes below."""
+        align = ["---" if place < self.left else "---:" for place in range(len(self.header))]
+        lines = [f"**{self.title}**", ""] if self.title else []
+        for cells in (self.header, align, *self.rows):
+            lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+        lines += (
+            ["", *(f"- {note.replace('*', '&#42;')}" for note in self.notes)] if self.notes else []
+        )
+        return "\n".join(lines) + "\n"
+
+
+def percent(mean: float, std: float | None) -> str:
+    """Return a score with its standard deviation."""
+    return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
+
+
+def published(cell: Cell) -> str:
+    """Return the number of the paper; empty if it has none."""
+    found = cell.row.paper.get(cell.column.name)
+    return percent(*found) if found else ""
+
+
+def ours(stored: Stored, rule: str) -> str:
+    """Return our score by a rule, with the mark of the rule; empty if there is none.
+
+    Args:
+        stored (Stored): The report of the cell.
+        rule (str): Name of the rule.
+    """
+    found = None if stored.report is None else scores(stored.report, rule)
+    if not found:
+        return ""
+    one = summarize(found)
+    changed = CHANGED if stored.state == OTHER else ""
+    return f"{percent(one.mean, one.std)}{get_rule(rule).mark}{changed}"
+
+
+def parts(study: Study) -> dict[str, list[str]]:
+    """Return the names of the columns by the part of the table they are in."""
+    found: dict[str, list[str]] = {}
+    for column in study.columns:
+        found.setdefault(column.group, []).append(column.name)
+    return found
+
+
+def state_notes(study: Study, found: Found, command: str) -> list[str]:
+    """Return how to fill empty cells, and what differs in those that are out of date.
+
+    Args:
+        study (Study): The experiment.
+        found (Mapping[Cell, Stored]): Its cells, and what is stored of them.
+        command (str): The command that trains the experiment.
+    """
+    shown = {cell.row.name for cell in found}
+    notes = [f"{row.title}: {row.note}" for row in study.rows if row.note and row.name in shown]
+    notes += study.notes
+    if any(one.report is None for one in found.values()):
+        notes.append(f"Missing cells are trained by `{command}`; finished ones are kept.")
+    changed = sorted(str(cell) for cell, one in found.items() if one.state == OTHER)
+    if changed:
+        some = ", ".join(changed[:3]) + (" ..." if len(changed) > 3 else "")
+        notes.append(
+            f"{CHANGED} made with other settings or fewer seeds than the definition has now "
+            f"({len(changed)}: {some}); `{command} --replace` trains them again."
+        )
+    return notes
+
+
+def value_of(report: Mapping[str, Any] | None, *path: str) -> Any:
+    """Return an entry of a report; None if there is none."""
+    found: Any = report
+    for name in path:
+        found = None if found is None else found.get(name)
+    return found

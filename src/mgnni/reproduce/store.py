@@ -1,0 +1,135 @@
+"""Reports of cells on disk: what is done, what is out of date, and a compact form to keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mgnni.errors import DataError, MgnniError
+from mgnni.files import atomic_write
+from mgnni.reproduce.study import QUICK_SPLITS, Cell
+from mgnni.train.folder import FILES
+from mgnni.train.report import to_json
+from mgnni.train.runs import Run
+
+REPORT, CONFIG, FAILURE = "report.json", "config.json", "failed.json"
+MISSING, DONE, OTHER = "missing", "done", "other"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the folder of a cell holds.
+
+    Attributes:
+        state: ``"missing"``, ``"done"``, or ``"other"``, a report made with other settings than
+            the definition has now.
+        report: The report, if there is one.
+        why: The first setting that differs.
+    """
+
+    state: str
+    report: dict[str, Any] | None = None
+    why: str = ""
+
+
+def stored(cell: Cell, output: Path) -> Stored:
+    """Return what is stored of a cell.
+
+    Args:
+        cell (Cell): The cell.
+        output (Path): Folder of all experiments.
+    """
+    path = cell.folder(output) / REPORT
+    try:
+        report = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return Stored(MISSING)
+    except (ValueError, OSError) as error:
+        raise DataError(f"{path}: cannot be read as JSON; delete it to train again") from error
+    if "experiment" not in report:  # the process died before it was kept: it can be finished
+        return Stored(MISSING)
+    why = _difference(cell, report)
+    return Stored(OTHER if why else DONE, report, why)
+
+
+def _difference(cell: Cell, report: Mapping[str, Any]) -> str:
+    """Return the first setting of a report that is not that of the cell."""
+    try:
+        config = json.loads(to_json(cell.config().to_dict()))
+    except MgnniError as error:  # for example a preset that does not exist any more
+        return str(error)
+    there = {**report["config"], **report["config"]["model"]}
+    asked = {**config, **config["model"]}
+    for name in sorted(there.keys() | asked.keys()):
+        if name != "model" and there.get(name) != asked.get(name):
+            return f"{name} {_short(there.get(name))}, now {_short(asked.get(name))}"
+    if report["options"] != cell.options:
+        return f"options {report['options']}, now {cell.options}"
+    if report["protocol"]["rule"] != cell.rule:
+        return f"rule {report['protocol']['rule']}, now {cell.rule}"
+    runs = {(run["split"], run["seed"]) for run in report["runs"]}
+    missing = {(run.split, run.seed) for run in runs_of_cell(cell, report["data"]["splits"])} - runs
+    return f"{len(missing)} runs missing" if missing else ""
+
+
+def runs_of_cell(cell: Cell, splits: int) -> tuple[Run, ...]:
+    """Return the runs of a cell.
+
+    Args:
+        cell (Cell): The cell.
+        splits (int): Number of splits of the data.
+    """
+    chosen = range(splits) if cell.splits is None else cell.splits
+    if cell.quick:
+        chosen = chosen[:QUICK_SPLITS]
+    return tuple(Run(split, seed) for split in chosen for seed in cell.chosen_seeds)
+
+
+def keep(cell: Cell, output: Path, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Store the report of a finished cell in a compact form, and remove everything else.
+
+    Args:
+        cell (Cell): The cell.
+        output (Path): Folder of all experiments.
+        report (Mapping[str, Any]): The report of its training, perhaps with more entries.
+    """
+    folder = cell.folder(output)
+    compact = {**report, "experiment": str(cell), "quick": cell.quick, "options": cell.options}
+    compact["runs"] = [
+        {name: value for name, value in run.items() if name != "test_curve"}
+        for run in report["runs"]
+    ]
+    # The report is last, so that a process that dies in between leaves a complete training.
+    header = json.loads((folder / CONFIG).read_text("utf-8"))
+    _write(folder / CONFIG, header)
+    _write(folder / REPORT, compact)
+    for name in (*FILES, ".lock", FAILURE):
+        if name not in (CONFIG, REPORT):
+            (folder / name).unlink(missing_ok=True)
+    return compact
+
+
+def clear(cell: Cell, output: Path) -> None:
+    """Remove what is stored of a cell, and nothing else."""
+    for name in (*FILES, ".lock", FAILURE):
+        (cell.folder(output) / name).unlink(missing_ok=True)
+
+
+def record_failure(cell: Cell, output: Path, message: str) -> None:
+    """Store why a cell failed."""
+    folder = cell.folder(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / FAILURE, {"experiment": str(cell), "error": message})
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    with atomic_write(path) as file:
+        file.write((text + "\n").encode())
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

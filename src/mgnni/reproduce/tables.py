@@ -1,0 +1,206 @@
+"""The tables of an experiment, beside the published numbers, from its stored reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mgnni.data.rules import DEFAULT_RULE, get_rule
+from mgnni.models.catalog import MGNNI
+from mgnni.reproduce.sheet import (
+    Found,
+    Sheet,
+    ours,
+    parts,
+    percent,
+    published,
+    state_notes,
+    value_of,
+)
+from mgnni.reproduce.statistics import CONFIDENCE, difference, scores, summarize
+from mgnni.reproduce.study import Cell, Row, Study
+
+MEASURES = {"epoch": "s per epoch", "total": "s in total", "once": "s once, before"}
+
+
+def accuracy_tables(study: Study, found: Found, command: str) -> list[Sheet]:
+    """Return the scores, where the published numbers of MGNNI lie, and paired differences.
+
+    Args:
+        study (Study): The experiment.
+        found (Mapping[Cell, Stored]): Its cells, and what is stored of them.
+        command (str): The command that trains the experiment.
+    """
+    sheets = [_scores(study, found, group, names) for group, names in parts(study).items()]
+    # Without numbers, a part of the table is left out; the first has those of the paper.
+    sheets = [*sheets[:1], *(sheet for sheet in sheets[1:] if _has_numbers(sheet))]
+    sheets += [*_places(study, found), *_differences(study, found)]
+    rules = sorted({cell.rule for cell in found} | {DEFAULT_RULE})
+    told = [f"{name}{get_rule(name).mark}: {get_rule(name).description}." for name in rules]
+    runs = "ours: mean ± standard deviation over all splits and seeds, in percent."
+    sheets[0] = _with_notes(sheets[0], [runs, *told, *state_notes(study, found, command)])
+    return sheets
+
+
+def _with_notes(sheet: Sheet, notes: Sequence[str]) -> Sheet:
+    return Sheet(sheet.title, sheet.header, sheet.rows, sheet.left, tuple(notes))
+
+
+def _has_numbers(sheet: Sheet) -> bool:
+    return any(cell for row in sheet.rows for cell in row[sheet.left :])
+
+
+def _scores(study: Study, found: Found, group: str, names: Sequence[str]) -> Sheet:
+    """Return one line per row for the paper, and one for each of our rules."""
+    columns = [one for one in study.columns if one.name in names]
+    cells = {(cell.row.name, cell.column.name): cell for cell in found}
+    both = any(cell.rule != DEFAULT_RULE for cell in found)
+    lines = []
+    for row in study.rows:
+        here = [cells.get((row.name, column.name)) for column in columns]
+        paper = ["" if cell is None else published(cell) for cell in here]
+        own = ["" if cell is None else ours(found[cell], cell.rule) for cell in here]
+        block = [["paper", *paper]] if any(paper) else []
+        if any(cell is not None for cell in here):
+            block.append(["ours", *own])
+        if both and block:
+            honest = ["" if cell is None else ours(found[cell], DEFAULT_RULE) for cell in here]
+            block.append([f"ours, {DEFAULT_RULE}", *honest])
+        lines += [[row.title if not place else "", *line] for place, line in enumerate(block)]
+    return Sheet(group, ["", "", *(column.title for column in columns)], lines, left=2)
+
+
+def _places(study: Study, found: Found) -> list[Sheet]:
+    """Return where the published numbers of MGNNI lie among ours."""
+    lines = []
+    for cell, one in found.items():
+        number = cell.row.paper.get(cell.column.name)
+        if cell.row.architecture != MGNNI or not number or one.report is None:
+            continue
+        for rule in dict.fromkeys((cell.rule, DEFAULT_RULE)):
+            values = scores(one.report, rule)
+            if not values:
+                continue
+            summary = summarize(values)
+            interval = ""
+            if summary.low is not None and summary.high is not None:
+                interval = f"{summary.low:.2f} to {summary.high:.2f}"
+            seeds = sorted(summary.seeds.values())
+            lines.append(
+                [
+                    cell.row.title,
+                    cell.column.title,
+                    rule + get_rule(rule).mark,
+                    percent(*number),
+                    f"{summary.mean:.2f}",
+                    interval,
+                    " ".join(f"{value:.1f}" for value in seeds),
+                    summary.place(number[0]),
+                ]
+            )
+    if not lines:
+        return []
+    header = ["", "", "rule", "paper", "ours", f"{100 * CONFIDENCE:.0f} % interval"]
+    return [
+        Sheet(
+            "Where the published number lies",
+            [*header, "single seeds", "it is"],
+            lines,
+            left=3,
+            notes=(
+                "The interval is that of the mean over splits, seeds averaged. With one split, "
+                "the published number is compared with the single seeds.",
+            ),
+        )
+    ]
+
+
+def _differences(study: Study, found: Found) -> list[Sheet]:
+    """Return the paired differences between the reference row and the others."""
+    cells = {(cell.row.name, cell.column.name): cell for cell in found}
+    titles = [row.title for row in study.rows if row.name == study.reference]
+    if not titles:  # the experiment has no reference, or its row was not asked for
+        return []
+    sheets = []
+    for names in parts(study).values():
+        columns = [one for one in study.columns if one.name in names]
+        lines = []
+        for row in study.rows:
+            here = [
+                _difference(
+                    found, cells.get((study.reference, one.name)), cells.get((row.name, one.name))
+                )
+                for one in columns
+            ]
+            if row.name != study.reference and any(here):
+                lines.append([f"{titles[0]} − {row.title}", *here])
+        if lines:
+            sheets.append(Sheet("Paired differences", ["", *(one.title for one in columns)], lines))
+    note = (
+        f"Points, with {100 * CONFIDENCE:.0f} % intervals of a paired t-test over splits, corrected"
+        f" for shared training data; by the rule {DEFAULT_RULE} where it was used; bold if the "
+        "interval does not contain 0."
+    )
+    return [*sheets[:-1], _with_notes(sheets[-1], [note])] if sheets else []
+
+
+def _difference(found: Found, reference: Cell | None, other: Cell | None) -> str:
+    if reference is None or other is None:
+        return ""
+    reports = found[reference].report, found[other].report
+    if reports[0] is None or reports[1] is None:
+        return ""
+    for rule in (DEFAULT_RULE, reference.rule):
+        a, b = scores(reports[0], rule), scores(reports[1], rule)
+        if a and b:
+            one = difference(a, b, reference.column.test_train_ratio)
+            if one is None:
+                return ""
+            sure = "**" if one.low > 0 or one.high < 0 else ""
+            return f"{sure}{one.difference:+.1f}{sure} [{one.low:+.1f}, {one.high:+.1f}]"
+    return ""
+
+
+def seconds_tables(study: Study, found: Found, command: str) -> list[Sheet]:
+    """Return times beside the published ones; arguments as of :func:`accuracy_tables`."""
+    lines = []
+    for row in study.rows:
+        block = [
+            line
+            for place, measure in enumerate(study.measures)
+            for line in _times(study, row, found, place, measure)
+        ]
+        lines += [[row.title if not place else "", *line] for place, line in enumerate(block)]
+    devices = sorted({one.report["device"] for one in found.values() if one.report})
+    notes = [f"Measured on {', '.join(devices)}."] if devices else []
+    notes += state_notes(study, found, command)
+    header = ["", "", *(column.title for column in study.columns)]
+    return [Sheet("", header, lines, left=2, notes=tuple(notes))]
+
+
+def _times(study: Study, row: Row, found: Found, place: int, measure: str) -> list[list[str]]:
+    cells = {cell.column.name: cell for cell in found if cell.row.name == row.name}
+    paper, own = [], []
+    for column in study.columns:
+        number = row.paper_seconds.get(column.name)
+        paper.append("" if not number or number[place] is None else f"{number[place]:g}")
+        report = found[cells[column.name]].report if column.name in cells else None
+        taken = value_of(report, "timing", measure)
+        own.append("" if taken is None else f"{taken:.3g}")
+    lines = [[f"{MEASURES[measure]}, paper", *paper]] if any(paper) else []
+    return [*lines, [f"{MEASURES[measure]}, ours", *own]]
+
+
+def attention_tables(study: Study, found: Found, command: str) -> list[Sheet]:
+    """Return mean and range of the weight of each scale; as :func:`accuracy_tables`."""
+    lines = []
+    for cell, one in found.items():
+        shown = value_of(one.report, "attention_values")
+        for place, scale in enumerate(shown["scales"] if shown else ()):
+            weights = [row[place] for row in shown["weights"]]
+            title = f"{cell.row.title}, {cell.column.title}" if not place else ""
+            span = f"{min(weights):.2f} to {max(weights):.2f}"
+            lines.append([title, str(scale), f"{shown['mean'][place]:.2f}", span])
+        if not shown:
+            lines.append([f"{cell.row.title}, {cell.column.title}", "", "", ""])
+    header = ["", "scale", "mean over all nodes", "100 nodes"]
+    return [Sheet("", header, lines, notes=tuple(state_notes(study, found, command)))]

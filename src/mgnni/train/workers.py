@@ -1,0 +1,139 @@
+"""The processes of a search: each claims trials until the study is complete."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from optuna.trial import Trial
+
+from mgnni.train.config import Config
+from mgnni.train.experiment import Experiment
+from mgnni.train.runs import Epoch
+from mgnni.train.search import OnProgress, Progress, Search
+from mgnni.train.study import Study
+from mgnni.train.trial import run_trial
+
+POLL = 0.5  # seconds between looks for trials that other processes leave
+REFRESH = 2.0  # seconds between looks at their results
+
+
+class Worker:
+    """Claims trials of a study and trains them.
+
+    Args:
+        study (Study): The study.
+        on_progress (Callable[[Progress], None], optional): Called after every epoch and trial.
+            (default: :obj:`None`)
+    """
+
+    def __init__(self, study: Study, on_progress: OnProgress | None = None) -> None:
+        self.study, self.on_progress = study, on_progress
+        self._next = 0.0
+        self._look()
+
+    def run(self) -> None:
+        """Work until all trials are done, also those that other processes have begun."""
+        while not self.study.complete:
+            trial = self.study.claim()
+            if trial is None:
+                self._show({}, None)
+                time.sleep(POLL)
+                continue
+            self._train(trial)
+
+    def _train(self, trial: Trial) -> None:
+        search, number = self.study.search, trial.user_attrs["point"]
+        params = search.point(number)
+
+        def at_rung(step: int, value: float) -> bool:
+            trial.report(value, step)
+            return trial.should_prune()
+
+        def on_epoch(epoch: Epoch) -> None:
+            self._show(params, epoch)
+
+        one = search.of_point(number)
+        outcome = run_trial(one, search.unit, search.rungs, at_rung, on_epoch)
+        self.study.settle(trial, outcome)
+        self._look()
+        self._show(params, None)
+
+    def _show(self, params: dict[str, Any], epoch: Epoch | None) -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():
+            raise SystemExit(1)  # nobody waits for the result
+        if self.on_progress is not None:
+            self._look(REFRESH)
+            done = self._done
+            best = done[0] if done and done[0]["state"] == "complete" else None
+            self.on_progress(Progress(len(done), self._count, best, params, epoch))
+
+    def _look(self, every: float = 0.0) -> None:
+        """Read the journal, unless that was done a moment ago."""
+        now = time.monotonic()
+        if every == 0 or now > self._next:
+            self._done, self._count = self.study.done(), self.study.count
+            self._next = now + every
+
+
+def work_together(
+    study: Study, header: dict[str, Any], jobs: int, on_progress: OnProgress | None
+) -> None:
+    """Work on a study in this process and in ``jobs - 1`` others.
+
+    Args:
+        study (Study): The study.
+        header (dict[str, Any]): What it is compared with by the other processes.
+        jobs (int): Number of processes.
+        on_progress (Callable[[Progress], None], optional): Called after every epoch and trial.
+    """
+    threads = torch.get_num_threads()
+    each = max((os.cpu_count() or 1) // jobs, 1) if jobs > 1 else threads
+    search = study.search
+    # As plain data: options of a model cannot be pickled.
+    options = ("source", "runs", "together", "device", "deterministic")
+    experiment = {name: getattr(search.experiment, name) for name in options}
+    config = search.experiment.config.to_dict()
+    own = ("space", "trials", "seed", "prune", "first_rung", "reduction")
+    limits = {name: getattr(search, name) for name in own}
+    arguments = (study.folder, header, each, config, experiment, limits)
+    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    others = [context.Process(target=_help, args=arguments, daemon=True) for _ in range(jobs - 1)]
+    for process in others:
+        process.start()
+    try:
+        torch.set_num_threads(min(each, threads))
+        Worker(study, on_progress).run()
+        for process in others:
+            process.join()
+    finally:
+        torch.set_num_threads(threads)
+        for process in others:
+            process.terminate()
+    failed = sum(process.exitcode != 0 for process in others)
+    if failed:
+        warnings.warn(
+            f"{failed} of {jobs} processes ended early; their trials were repeated", stacklevel=2
+        )
+
+
+def _help(
+    folder: Path,
+    header: dict[str, Any],
+    threads: int,
+    config: dict[str, Any],
+    experiment: dict[str, Any],
+    limits: dict[str, Any],
+) -> None:
+    """Work on a study in another process."""
+    torch.set_num_threads(threads)
+    with contextlib.suppress(KeyboardInterrupt):  # the first process says so
+        what = Experiment(config=Config.from_dict(config), **experiment, test=False)
+        Worker(Study(folder, Search(what, **limits), header, resume=True)).run()

@@ -1,0 +1,113 @@
+"""``mgnni reproduce``: trains a part of a table, goes on after an interruption, and shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mgnni.cli.reproduce_output import Progress
+from mgnni.data.catalog import ENTRIES
+from mgnni.data.storage import data_root
+from mgnni.reproduce.study import Cell
+from mgnni.train.training import OnEpoch
+from reproduce.cases import lasting
+
+Call = Callable[..., Any]  # see conftest.py
+# With the data of the paper where they are; chains are made in code.
+TEXAS = ("heterophilic", "--quick", "--model", "mgnni", "--data", "texas")
+CHAINS = ("gamma", "--quick", "--model", "eignn", "--data", "0.6")
+ON_DISK = ENTRIES["texas"].on_disk(data_root(None))
+PART = TEXAS if ON_DISK else CHAINS
+FOLDER = Path("quick", PART[0], PART[3], PART[5])
+
+
+@contextmanager
+def interrupted(progress: Progress, cell: Cell) -> Iterator[OnEpoch]:
+    """What is called after every epoch; the user interrupts the eighth."""
+
+    def on_epoch(epoch: Any) -> None:
+        if epoch.epoch == 8:
+            raise KeyboardInterrupt
+
+    yield on_epoch
+
+
+def report_of(folder: Path) -> dict[str, Any]:
+    report = json.loads((folder / FOLDER / "report.json").read_text("utf-8"))
+    return lasting({key: value for key, value in report.items() if key != "timing"})
+
+
+def test_an_interrupted_part_of_a_table_is_continued(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_cpu = ("--device", "cpu", "--output")
+    whole = call("reproduce", *PART, *on_cpu, tmp_path / "whole")
+    assert whole.status == 0, whole.err
+    assert "1/1" in whole.err
+    assert "paper" in whole.out
+    assert "quick" in whole.out
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "follow", interrupted)
+        cut = call("reproduce", *PART, *on_cpu, tmp_path / "cut")
+    assert cut.status == 130
+    assert "repeat the command to continue" in cut.err
+    assert not (tmp_path / "cut" / FOLDER / "report.json").exists()
+
+    again = call("reproduce", *PART, *on_cpu, tmp_path / "cut")
+    assert again.status == 0, again.err
+    assert report_of(tmp_path / "cut") == report_of(tmp_path / "whole")
+    assert report_of(tmp_path / "cut")["quick"] is True
+
+    third = call("reproduce", *PART, *on_cpu, tmp_path / "cut")
+    assert "1 of 1 trainings are stored already" in third.err
+    assert third.out == again.out
+
+
+def test_the_table_alone_trains_nothing(call: Call, tmp_path: Path) -> None:
+    shown = call("reproduce", "graphs", "--table", "--output", tmp_path / "none")
+    assert shown.status == 0
+    assert "91.90 ± 5.50" in shown.out
+    assert f"mgnni reproduce graphs --output {tmp_path / 'none'}" in " ".join(shown.out.split())
+    assert not (tmp_path / "none").exists()
+    # A part without the row that the others are compared with.
+    part = call("reproduce", "graphs", "--model", "gin", "--table", "--output", tmp_path / "none")
+    assert part.status == 0
+    assert "89.00 ± 6.00" in part.out
+    found = json.loads(call("reproduce", "ppi", "--table", "--json", "--output", tmp_path).out)
+    assert {cell["state"] for cell in found["cells"]} == {"missing"}
+
+
+def test_a_failed_training_is_reported_at_the_end(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MGNNI_DATA", str(tmp_path / "no-data"))
+    part = ("ppi", "--quick", "--model", "mgnni")
+    ended = call("reproduce", *part, "--device", "cpu", "--output", tmp_path / "out")
+    assert ended.status == 1
+    assert "ppi/mgnni/ppi-recon" in ended.err
+    assert "1 of 1 trainings failed" in ended.err
+    assert "Traceback" not in ended.err
+    failed = tmp_path / "out" / "quick" / "ppi" / "mgnni" / "ppi-recon" / "failed.json"
+    assert "ppi-recon" in json.loads(failed.read_text("utf-8"))["error"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((), "EXPERIMENT must be one of"),
+        (("heterophilc",), "did you mean 'heterophilic'"),
+        (("ppi", "--model", "mgni"), "did you mean 'mgnni'"),
+        (("ppi", "--jobs", "0"), "--jobs must be at least 1"),
+        (("graphs", "--model", "gin", "--data", "mutga"), "did you mean 'mutag'"),
+    ],
+)
+def test_wrong_arguments_are_explained(call: Call, args: tuple[str, ...], said: str) -> None:
+    ended = call("reproduce", *args)
+    assert ended.status == 2
+    assert said in ended.err

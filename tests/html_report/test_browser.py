@@ -1,0 +1,123 @@
+"""The page in a real browser: Chromium, without a network."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mgnni.html_report.page import write_page
+
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+if CHROMIUM is None:
+    pytest.skip("no Chromium found; install it, or set CHROMIUM=PATH", allow_module_level=True)
+sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+
+DRAW_ALL = "dispatchEvent(new Event('beforeprint'))"
+# Marks that were drawn: points, line segments, bars, and the image of a heat map.
+DRAWN = """plot => plot.querySelectorAll('.points path, .js-line, .hm image').length"""
+TICKS = "getComputedStyle(document.querySelector('.plot .xtick text')).fill"  # their colour
+CONTRAST = """() => {
+  const part = (c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const lum = ([r, g, b]) => .2126 * part(r / 255) + .7152 * part(g / 255) + .0722 * part(b / 255);
+  const rgb = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (!colour.endsWith(', 0)')) return rgb(colour);
+    }
+    return [255, 255, 255];
+  };
+  let worst = 21;
+  const texts = 'h1,h2,h3,h4,p,a,th,td,dt,dd,code,caption,figcaption,summary';
+  for (const e of document.querySelectorAll(texts)) {
+    if (!e.offsetParent) continue;
+    const [a, b] = [lum(rgb(getComputedStyle(e).color)), lum(behind(e))];
+    worst = Math.min(worst, (Math.max(a, b) + .05) / (Math.min(a, b) + .05));
+  }
+  return worst;
+}"""
+
+
+@pytest.fixture(scope="module")
+def page_file(trainings: Path, stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    write_page([trainings, stored / "results"], file, stored / "experiments")
+    return file
+
+
+def eventually(page, expression, value):
+    """Whether an expression has a value within some seconds.
+
+    The page forbids ``eval``, which waiting functions of Playwright use.
+    """
+    for _ in range(100):
+        if page.evaluate(expression) == value:
+            return True
+        page.wait_for_timeout(100)
+    return False
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_complete_in_a_browser(browser, page_file, width, scheme):
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+    )
+    page = context.new_page()
+    requests, problems = [], []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(page_file.as_uri())
+    page.evaluate(DRAW_ALL)
+    plots = page.query_selector_all(".plot")
+    assert len(plots) > 10
+    undrawn = "document.querySelectorAll('.plot:not(:has(.main-svg))').length"
+    assert eventually(page, undrawn, 0)
+    for plot in plots:
+        assert plot.evaluate(DRAWN) > 0, plot.get_attribute("aria-label")
+    # No part of the page is wider than the window; wide tables scroll on their own.
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(18, 23, 30)")
+    text = page.evaluate(TICKS)
+    assert text == ("rgb(27, 36, 48)" if scheme == "light" else "rgb(231, 236, 242)")
+    assert page.evaluate(CONTRAST) >= 4.5
+    assert requests == [page_file.as_uri()]
+    assert problems == []
+    context.close()
+
+
+def test_figures_follow_a_change_of_the_colour_scheme(browser, page_file):
+    page = browser.new_page(color_scheme="light")
+    page.goto(page_file.as_uri())
+    page.wait_for_selector(".plot .xtick text")
+    page.emulate_media(color_scheme="dark")
+    assert eventually(page, TICKS, "rgb(231, 236, 242)")
+    page.close()
+
+
+def test_the_page_can_be_used_with_a_keyboard(browser, page_file):
+    page = browser.new_page()
+    page.goto(page_file.as_uri())
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.focus("summary")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.querySelector('details').open")
+    page.close()

@@ -1,0 +1,141 @@
+import json
+import re
+import sys
+from html.parser import HTMLParser
+
+import plotly.graph_objects
+import pytest
+
+from html_report.conftest import HOSTILE
+from mgnni.errors import ArgumentError, MgnniError
+from mgnni.html_report.page import check_target, make_page, write_page, write_training_page
+from mgnni.html_report.paper import in_order, read_rows
+from mgnni.html_report.results import read_results
+
+VOID = {"meta", "link", "br", "img"}
+
+
+class Outline(HTMLParser):
+    """Elements, headings, anchors, links and figures of a page; tags must be balanced."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.headings, self.ids, self.links, self.specs = [], [], [], [], []
+        self._open, self._spec = [], False
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        if tag not in VOID:
+            self._open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [found["href"]] if tag == "a" else []
+        self._spec = found.get("type") == "application/json"
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if self._spec:
+            self.specs.append(json.loads(data))
+            self._spec = False
+
+
+@pytest.fixture(scope="module")
+def page(trainings, stored):
+    """The text of a page, without plotly.js."""
+    rows = read_rows(stored / "experiments")
+    results = in_order(read_results([trainings, stored / "results"]), rows)
+    return make_page(results, rows, "/* plotly */")
+
+
+def test_the_structure_is_that_of_an_accessible_page(page):
+    found = Outline(page)
+    assert ("html", {"lang": "en"}) in found.tags
+    assert found.headings[0] == 1
+    assert found.headings.count(1) == 1
+    steps = zip(found.headings, found.headings[1:], strict=False)
+    assert all(after <= before + 1 for before, after in steps)
+    assert len(set(found.ids)) == len(found.ids)
+    assert all(link[1:] in found.ids for link in found.links)  # every link is an anchor here
+    plots = [attrs for _, attrs in found.tags if attrs.get("class") == "plot"]
+    assert len(plots) == len(found.specs) > 0
+    assert all(plot["role"] == "img" and len(plot["aria-label"]) > 20 for plot in plots)
+    figures = [tag for tag, _ in found.tags if tag in ("figure", "details", "figcaption")]
+    assert figures == ["figure", "figcaption", "details"] * len(plots)
+
+
+def test_every_figure_is_one_that_plotly_accepts(page):
+    found = Outline(page)
+    for spec in found.specs:
+        text = json.dumps(spec)
+        for name in re.findall(r'"(@[^"]*)"', text):  # names of colours
+            text = text.replace(f'"{name}"', '"#123456"')
+        figure = plotly.graph_objects.Figure(json.loads(text))
+        assert figure.data
+
+
+def test_text_from_data_is_never_markup(page):
+    text, found = page, Outline(page)
+    assert HOSTILE not in text
+    assert "onerror" in text  # it is there, escaped
+    assert {tag for tag, _ in found.tags} & {"img", "iframe", "object", "embed", "base"} == set()
+    assert not [attrs for _, attrs in found.tags if any(name.startswith("on") for name in attrs)]
+    for spec in found.specs:  # Plotly shows a subset of HTML in labels
+        assert "<img" not in json.dumps(spec)
+
+
+def test_nothing_is_loaded_from_elsewhere(page):
+    text, found = page, Outline(page)
+    assert "http://" not in text
+    assert "https://" not in text
+    assert [attrs["href"] for tag, attrs in found.tags if tag == "link"] == ["data:,"]
+    assert "default-src 'none'" in text
+
+
+def test_scores_are_shown_with_their_mark_and_the_paper(page, trainings):
+    text = page
+    marked = next(one for one in read_results([trainings]) if one.mark)
+    score = f"{100 * marked.mean:.2f} ± {100 * marked.std:.2f}{marked.mark}"
+    assert score in text
+    assert "This score was chosen with the labels it is tested on." in text
+    assert "64.05 ± 5.28" in text
+    difference = f"{100 * marked.mean - 64.05:+.2f}".replace("-", "−")
+    assert difference in text
+
+
+def test_a_written_page_is_small_enough_and_repeats(trainings, tmp_path):
+    for name in ("a.html", "b.html"):
+        assert write_page([trainings], tmp_path / name) == 2
+    one, other = ((tmp_path / name).read_bytes() for name in ("a.html", "b.html"))
+    assert one == other
+    assert 1e6 < len(one) < 8e6  # plotly.js is in it, once
+
+
+def test_only_a_report_is_replaced(trainings, tmp_path):
+    target = tmp_path / "report.html"
+    check_target(target)
+    write_page([trainings], target)
+    check_target(target)
+    (tmp_path / "thesis.html").write_text("precious")
+    for wrong in (tmp_path / "thesis.html", tmp_path, tmp_path / "no" / "report.html"):
+        with pytest.raises(ArgumentError, match="'output' must be"):
+            check_target(wrong)
+
+
+def test_without_plotly_the_command_is_named(trainings, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(MgnniError, match=r"pip install 'mgnni\[report\]'"):
+        write_page([trainings], tmp_path / "report.html")
+
+
+def test_a_page_that_cannot_be_written_is_a_note(tmp_path):
+    notes = []
+    write_training_page(tmp_path, notes.append)
+    assert len(notes) == 1
+    assert "report.html was not written" in notes[0]

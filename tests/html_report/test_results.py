@@ -1,0 +1,126 @@
+import json
+import shutil
+
+import pytest
+
+from html_report.conftest import HOSTILE
+from mgnni.errors import DataError
+from mgnni.html_report.curves import Curve, read_curves
+from mgnni.html_report.paper import PaperScore, in_order, paper_score, read_rows
+from mgnni.html_report.results import read_results
+
+
+def test_trainings_are_found_below_a_folder(trainings):
+    found = read_results([trainings, trainings / "two"])
+    assert [one.number for one in found] == [1, 2]  # a folder that is named twice is read once
+    assert {one.label for one in found} == {"mgnni", "gcn"}
+    assert {one.experiment for one in found} == {""}
+    gcn = next(one for one in found if one.label == "gcn")
+    report = json.loads((gcn.folder / "report.json").read_text())
+    assert gcn.mark == report["protocol"]["mark"] != ""
+    assert [run.test for run in gcn.runs] == [r["reported"]["accuracy"] for r in report["runs"]]
+    assert gcn.val == pytest.approx(sum(r["val"]["accuracy"] for r in report["runs"]) / 2)
+
+
+def test_stored_results_have_the_numbers_of_the_paper(stored):
+    rows = read_rows(stored / "experiments")
+    found = in_order(read_results([stored / "results"]), rows)
+    assert [one.label for one in found] == ["First of paper", "Second", "unknown"]
+    assert [one.number for one in found] == [1, 2, 3]
+    papers = [paper_score(one, rows) for one in found]
+    assert papers == [PaperScore(0.6405, pytest.approx(0.0528)), None, None]
+    # Named directly, a folder is a stored result if its experiment and row are known.
+    known = {(row.experiment, row.name) for row in rows}
+    for name, experiment in (("first", "webkb"), ("unknown", "")):
+        (one,) = read_results([stored / "results" / "webkb" / name / "red"], known)
+        assert one.experiment == experiment
+
+
+def test_a_stored_result_says_where_it_belongs(stored, tmp_path):
+    rows = read_rows(stored / "experiments")
+    report = json.loads((stored / "results/webkb/first/red/report.json").read_text())
+    stated = {**report, "dataset": "data", "experiment": "webkb/first/grey", "quick": True}
+    (tmp_path / "report.json").write_text(json.dumps(stated))
+    (one,) = in_order(read_results([tmp_path]), rows)
+    assert (one.dataset, one.column, one.label) == ("data", "grey", "First of paper (quick)")
+    assert paper_score(one, rows) == PaperScore(0.5, None)
+
+
+def test_a_training_is_compared_with_the_only_row_of_its_model(stored, trainings):
+    rows = read_rows(stored / "experiments")
+    (one,) = read_results([stored / "results" / "webkb" / "first" / "red"])
+    assert (one.experiment, one.report["model"]) == ("", "gcn")
+    assert paper_score(one, rows) is None  # on another dataset only
+    one.report["dataset"] = "grey"
+    assert paper_score(one, rows) == PaperScore(0.01, 0.02)
+    one.report["model"] = "mgnni"
+    assert paper_score(one, rows) == PaperScore(0.5, None)
+
+
+def test_without_definitions_there_are_no_numbers_of_a_paper(tmp_path):
+    assert read_rows(tmp_path / "missing") == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda report: report.pop("runs"),
+        lambda report: report.update(runs=[]),
+        lambda report: report["score"].update(mean="high"),
+        lambda report: report["score"].update(mean=float("nan")),
+        lambda report: report.update(dataset=3),
+        lambda report: report["confusion"].update(counts=[[1]]),
+        lambda report: report.update(solver=None),
+        lambda report: report.update(attention={"nodes": [1], "predicted": [], "weights": []}),
+    ],
+)
+def test_a_report_that_is_wrong_is_refused(trainings, tmp_path, change):
+    shutil.copytree(trainings / "two", tmp_path / "bad")
+    file = tmp_path / "bad" / "report.json"
+    report = json.loads(file.read_text())
+    change(report)
+    file.write_text(json.dumps(report))
+    with pytest.raises(DataError, match=r"report\.json: is not a report of mgnni train"):
+        read_results([tmp_path / "bad"])
+
+
+def test_folders_without_results_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no such folder"):
+        read_results([tmp_path / "none"])
+    with pytest.raises(DataError, match="found none"):
+        read_results([tmp_path])
+    (tmp_path / "report.json").write_text("{")
+    with pytest.raises(DataError, match="cannot be read as JSON"):
+        read_results([tmp_path])
+
+
+def test_a_report_of_another_command_is_left_out_among_others(trainings, tmp_path):
+    shutil.copytree(trainings, tmp_path / "runs")
+    (tmp_path / "runs" / "other").mkdir()
+    (tmp_path / "runs" / "other" / "report.json").write_text('{"command": "quickstart"}')
+    assert len(read_results([tmp_path / "runs"])) == 2
+
+
+def test_a_thinned_curve_keeps_its_ends():
+    curve = Curve(list(range(1, 1001)), [1 / n for n in range(1, 1001)], [], [0.5] * 1000)
+    thin = curve.thinned(20)
+    assert (len(thin.epoch), thin.epoch[0], thin.epoch[-1]) == (20, 1, 1000)
+    assert thin.loss == [1 / epoch for epoch in thin.epoch]
+    assert thin.val_loss == []
+    assert curve.thinned(1000) == curve
+
+
+def test_curves_are_those_of_the_log(trainings, tmp_path):
+    folder = trainings / "two"
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    curves = read_curves(folder)
+    assert list(curves) == [(0, 0), (1, 0)]
+    assert curves[1, 0].loss == [row["loss"][1] for row in log]
+    assert read_curves(tmp_path) == {}
+    (tmp_path / "log.jsonl").write_text('{"epoch": 1, "split": [0], "seed": [0]}\n')
+    with pytest.raises(DataError, match=r"log\.jsonl, line 1"):
+        read_curves(tmp_path)
+
+
+def test_the_hostile_name_is_in_the_data(trainings):  # or the tests of the page show nothing
+    assert all(HOSTILE in one.dataset for one in read_results([trainings]))

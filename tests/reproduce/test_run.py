@@ -1,0 +1,126 @@
+"""Cells are trained once, continued where they stopped, and fail alone."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from mgnni.errors import ConvergenceError
+from mgnni.reproduce.run import Pace, run_cells
+from mgnni.reproduce.store import stored
+from reproduce.cases import cell, lasting, run, tiny
+
+
+@contextmanager
+def quiet(one):
+    yield lambda epoch: None
+
+
+def report_of(one, output):
+    return json.loads((one.folder(output) / "report.json").read_text())
+
+
+def test_two_runs_give_the_same_report_and_only_reports_are_kept(tmp_path):
+    for place in ("a", "b"):
+        assert run(cell(), tmp_path / place).error == ""
+    a, b = (report_of(cell(), tmp_path / place) for place in ("a", "b"))
+    assert lasting(a) == lasting(b)
+    files = {path.name for path in cell().folder(tmp_path / "a").iterdir()}
+    assert files == {"config.json", "report.json"}
+    assert len((cell().folder(tmp_path / "a") / "report.json").read_bytes()) < 60_000
+
+
+def test_an_interrupted_cell_ends_in_the_same_report(tmp_path):
+    def interrupt(epoch):
+        if epoch.epoch == 7:
+            raise KeyboardInterrupt
+
+    one, seen = cell("mgnni"), []
+    assert run(one, tmp_path / "whole").error == ""
+    with pytest.raises(KeyboardInterrupt):
+        run(one, tmp_path / "cut", interrupt)
+    assert (one.folder(tmp_path / "cut") / "state.pt").exists()
+    assert stored(one, tmp_path / "cut").state == "missing"
+    run(one, tmp_path / "cut", lambda epoch: seen.append(epoch.epoch))
+    assert seen[0] > 1, "it went on"
+    assert lasting(report_of(one, tmp_path / "cut")) == lasting(report_of(one, tmp_path / "whole"))
+
+
+def test_a_stored_cell_is_known_by_its_settings(tmp_path):
+    run(cell(), tmp_path)
+    assert stored(cell(), tmp_path).state == "done"
+    assert stored(cell("mgnni"), tmp_path).state == "missing"
+    now = cell("gcn", tiny(rows=[{"name": "gcn", "changes": {"lr": 0.05}}]))
+    assert (stored(now, tmp_path).state, stored(now, tmp_path).why) == (
+        "other",
+        "lr 0.02, now 0.05",
+    )
+    row = {"name": "gcn", "changes": {"lr": 0.02}}
+    assert stored(cell("gcn", tiny(rows=[{**row, "seeds": 1}])), tmp_path).state == "done"
+    assert stored(cell("gcn", tiny(rows=[{**row, "seeds": 3}])), tmp_path).why == "2 runs missing"
+    longer = tiny(columns=[{**TINY_COLUMN, "options": {"length": 7}}])
+    assert "options" in stored(cell("gcn", longer), tmp_path).why
+    assert run(now, tmp_path).error == ""
+    assert stored(now, tmp_path).state == "done", "it was replaced"
+
+
+TINY_COLUMN = {"name": "short", "data": "chains", "changes": {"epochs": 12, "patience": None}}
+
+
+def test_a_process_that_died_before_it_kept_its_report_is_finished(tmp_path, monkeypatch):
+    def die(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mgnni.reproduce.run.keep", die)
+    with pytest.raises(KeyboardInterrupt):
+        run(cell(), tmp_path)
+    assert (cell().folder(tmp_path) / "report.json").exists()
+    assert stored(cell(), tmp_path).state == "missing"
+    monkeypatch.undo()
+    seen = []
+    assert run(cell(), tmp_path, seen.append).error == ""
+    assert not seen, "nothing was left to train"
+    assert stored(cell(), tmp_path).state == "done"
+
+
+def test_a_failed_cell_is_recorded_and_the_others_go_on(tmp_path):
+    rows = [{"name": "gcn", "preset": "unheard"}, {"name": "mlp"}]
+    outcomes = list(
+        run_cells(tiny(rows=rows).cells(), tmp_path, device="cpu", jobs=1, follow=quiet)
+    )
+    assert ["unheard" in one.error for one in outcomes] == [True, False]
+    failed = tmp_path / "tiny" / "gcn" / "short" / "failed.json"
+    assert "unheard" in json.loads(failed.read_text())["error"]
+    cell_again = cell("gcn", tiny(rows=[{"name": "gcn"}]))
+    run(cell_again, tmp_path)
+    assert not failed.exists()
+
+
+def test_an_error_in_training_is_the_cells_own(tmp_path):
+    def fail(epoch):
+        raise ConvergenceError("not solved")
+
+    assert run(cell(), tmp_path, fail).error == "not solved"
+
+
+def test_processes_give_the_same_reports(tmp_path):
+    cells = tiny().cells()
+    outcomes = list(run_cells(cells, tmp_path / "two", device="cpu", jobs=2, follow=quiet))
+    assert {str(one.cell) for one in outcomes} == {str(one) for one in cells}
+    assert all(one.cell in cells for one in outcomes)
+    for one in cells:
+        run(one, tmp_path / "one")
+        reports = [lasting(report_of(one, tmp_path / place)) for place in ("one", "two")]
+        assert reports[0] == reports[1]
+
+
+def test_the_time_left_comes_from_finished_cells():
+    pace, one = Pace(jobs=2), cell("gcn")
+    assert pace.left([one]) is None
+    pace.add(cell("mgnni"), {"seconds": 30.0, "runs": [{"seed": 0}, {"seed": 0}]})
+    assert pace.of(one) == 60, "30 seconds a seed, and two seeds"
+    assert pace.left([one, one]) == 60
+    pace.add(cell("gcn"), {"seconds": 8.0, "runs": [{"seed": 0}, {"seed": 1}]})
+    assert pace.of(one) == 8

@@ -1,0 +1,93 @@
+"""Tables show the published number, ours by its rule, and ours by validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mgnni.reproduce.kinds import KINDS
+from mgnni.reproduce.store import DONE, MISSING, OTHER, Stored
+from reproduce.cases import tiny
+
+
+def report(rule: str, values: list[float], **more: Any) -> dict[str, Any]:
+    """A report of one seed; by validation all runs have 40 %."""
+    runs = [
+        {
+            "split": split,
+            "seed": 0,
+            "val": {"accuracy": 0.5},
+            "test": {"accuracy": value if rule == "validation" else 0.4},
+            "reported": {"epoch": 1, "accuracy": value},
+        }
+        for split, value in enumerate(values)
+    ]
+    found = {"metric": "accuracy", "protocol": {"rule": rule}, "runs": runs, "device": "cpu"}
+    return {**found, **more}
+
+
+def tables(study, *stored):
+    found = dict(zip(study.cells(), stored, strict=True))
+    return KINDS[study.kind].tables(study, found, "mgnni reproduce tiny")
+
+
+def test_both_rules_are_side_by_side():
+    study = tiny(rule="fold-max")
+    done = Stored(DONE, report("fold-max", [0.5, 0.7]))
+    first, places, paired = tables(study, done, done, Stored(MISSING))
+    assert first.rows[:5] == [
+        ["mgnni", "paper", "99.00 ± 1.00"],
+        ["", "ours", "60.00 ± 14.14†"],
+        ["", "ours, validation", "40.00 ± 0.00"],
+        ["gcn", "ours", "60.00 ± 14.14†"],
+        ["", "ours, validation", "40.00 ± 0.00"],
+    ]
+    assert [row[2:4] + row[-1:] for row in places.rows] == [
+        ["fold-max†", "99.00 ± 1.00", "inside"],  # 60 ± 12.7 × 10
+        ["validation", "99.00 ± 1.00", "above"],
+    ]
+    assert paired.rows == [["mgnni − gcn", "+0.0 [+0.0, +0.0]"]]
+    assert any("mgnni reproduce tiny" in note for note in first.notes)
+
+
+def test_a_report_of_other_settings_is_marked():
+    old = Stored(OTHER, report("validation", [0.5, 0.7]), "lr 0.1, now 0.2")
+    first = tables(tiny(), old, Stored(MISSING), Stored(MISSING))[0]
+    assert first.rows[:3] == [
+        ["mgnni", "paper", "99.00 ± 1.00"],
+        ["", "ours", "60.00 ± 14.14*"],
+        ["gcn", "ours", ""],
+    ]
+    assert any("--replace" in note for note in first.notes)
+
+
+def test_a_clear_difference_is_bold():
+    high = Stored(DONE, report("validation", [0.9, 0.91]))
+    low = Stored(DONE, report("validation", [0.5, 0.51]))
+    paired = tables(tiny(), high, low, Stored(MISSING))[-1]
+    assert paired.rows == [["mgnni − gcn", "**+40.0** [+40.0, +40.0]"]]
+
+
+def test_times_are_beside_those_of_the_paper():
+    study = tiny(
+        kind="seconds",
+        measures=["epoch", "once"],
+        rows=[{"name": "gcn", "paper_seconds": {"short": [2.5, None]}}],
+    )
+    timing = {"epoch": 0.01234, "once": 1.5, "total": 3.0}
+    (sheet,) = tables(study, Stored(DONE, report("validation", [0.5], timing=timing)))
+    assert sheet.rows == [
+        ["gcn", "s per epoch, paper", "2.5"],
+        ["", "s per epoch, ours", "0.0123"],
+        ["", "s once, before, ours", "1.5"],
+    ]
+
+
+def test_markdown_has_titles_rows_and_notes():
+    first = tables(tiny(), *[Stored(MISSING)] * 3)[0]
+    lines = first.markdown().splitlines()
+    assert lines[:3] == [
+        "|  |  | short |",
+        "| --- | --- | ---: |",
+        "| mgnni | paper | 99.00 ± 1.00 |",
+    ]
+    assert lines[-1].startswith("- ")

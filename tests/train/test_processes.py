@@ -1,0 +1,151 @@
+"""Groups trained in several processes: the results of one process, also after a break."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mgnni.errors import ArgumentError, DivergenceError, MgnniError
+from mgnni.train.experiment import Experiment
+from mgnni.train.fit import train
+from mgnni.train.fitted import Fitted
+from mgnni.train.processes import WORTH, count_jobs
+from mgnni.train.runs import Epoch
+from mgnni.train.source import Source
+from train.cases import assert_same_bits, config, graph_task, ignore, node_task, runs, training
+
+OPTIONS: dict[str, Any] = {"batch_size": 4, "head": "graph", "lr": 0.05, "patience": 12}
+CPU = torch.device("cpu")
+
+
+def experiment(jobs: int | None, epochs: int = 40, **options: Any) -> Experiment:
+    """Three splits of small graphs, with a checkpoint whenever there is time."""
+    source = Source(graph_task(splits=3), None, "here")
+    chosen = config(**{**OPTIONS, "epochs": epochs, **options})
+    return Experiment(source, chosen, runs(3), device="cpu", checkpoint_every=0.0, jobs=jobs)
+
+
+def lasting(made: Fitted) -> dict[str, Any]:
+    return {key: value for key, value in (made.report or {}).items() if key != "seconds"}
+
+
+def assert_same(one: Fitted, other: Fitted, folder: Path, other_folder: Path) -> None:
+    assert lasting(one) == lasting(other)
+    for a, b in zip(one.weights, other.weights, strict=True):
+        assert_same_bits(a, b)
+    log = (folder / "log.jsonl").read_text()
+    assert log == (other_folder / "log.jsonl").read_text()
+    assert not (folder / "state.pt").exists()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Fitted, Path]:
+    """The training in one process."""
+    folder = tmp_path_factory.mktemp("alone") / "out"
+    return train(experiment(1), folder), folder
+
+
+def interrupted(folder: Path) -> None:
+    """Begin a training, and interrupt it when several epochs have been heard of."""
+    heard: list[Epoch] = []
+
+    def listen(epoch: Epoch) -> None:
+        heard.append(epoch)
+        if len(heard) == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(experiment(2), folder, on_epoch=listen)
+    assert (folder / "state.pt").exists()
+    assert not multiprocessing.active_children()
+
+
+def test_two_processes_train_as_one_does(alone: tuple[Fitted, Path], tmp_path: Path) -> None:
+    heard: list[Epoch] = []
+    asked = experiment(2)
+    made = train(asked, tmp_path / "out", on_epoch=heard.append)
+    assert_same(made, alone[0], tmp_path / "out", alone[1])
+    assert asked.task.test_evaluations == [1, 1, 1]
+    assert max(len(epoch.runs) for epoch in heard) == 2  # two at a time
+    assert {run for epoch in heard for run in epoch.runs} == set(runs(3))
+    for epoch in heard:
+        assert epoch.finished + len(epoch.runs) <= 3
+        assert len(epoch.loss) == len(epoch.val_metric) == len(epoch.runs)
+    assert heard[-1].finished == 2
+    assert not multiprocessing.active_children()
+
+
+def test_an_interrupted_training_is_resumed_in_any_number_of_processes(
+    alone: tuple[Fitted, Path], tmp_path: Path
+) -> None:
+    two, one = tmp_path / "two", tmp_path / "one"
+    interrupted(two)
+    shutil.copytree(two, one)
+    assert_same(train(experiment(1), one, resume=True), alone[0], one, alone[1])
+    assert_same(train(experiment(2), two, resume=True), alone[0], two, alone[1])
+
+
+def test_an_error_of_a_process_is_the_error_of_the_training() -> None:
+    with pytest.raises(DivergenceError, match=r"^training diverged: .* split \d, seed 0") as caught:
+        train(experiment(2, lr=1e25))
+    assert "in check_finite" in str(caught.value.__cause__)  # the traceback of the process
+    assert not multiprocessing.active_children()
+
+
+def test_a_process_that_is_killed_ends_the_training(tmp_path: Path) -> None:
+    def kill(_: Epoch) -> None:
+        for child in multiprocessing.active_children():
+            child.kill()
+
+    with pytest.raises(MgnniError, match=r"ended early \(exit status -9\).*fewer jobs, and resume"):
+        train(experiment(2, epochs=100_000, patience=None), tmp_path / "out", on_epoch=kill)
+    assert (tmp_path / "out" / "config.json").exists()
+
+
+def test_a_group_is_released_and_taken_back() -> None:
+    """What processes do, without them: groups 1 and 0 are trained elsewhere, in this order."""
+    task, chosen = node_task(2), config(epochs=6)
+    whole = training(task, chosen, runs(2), together=False)
+    whole.run(ignore, lambda: None)
+
+    made = training(task, chosen, runs(2), together=False)
+    made._begin(made.groups[0])
+    made._one_epoch(ignore)
+    made.log, begun = [], made.log  # a released group has only the rows that follow
+    made.release_group()
+    assert made.learner is None
+    for group in (1, 0):
+        other = training(task, chosen, runs(2), together=False)
+        other.groups = [other.groups[group]]
+        if group in made.pending:
+            other.load_state(made.pending[group])
+        other.run(ignore, lambda: None)
+        made.pending[group] = other.state()
+        assert made.group == 0
+    made.collect_groups()
+    assert (made.group, made.pending) == (2, {})
+    assert begun + made.rows() == whole.log
+    assert made.certificates == whole.certificates
+    for a, b in zip(made.results(), whole.results(), strict=True):
+        assert_same_bits(a.weights, b.weights)
+
+
+def test_processes_are_started_for_many_steps_on_many_graphs_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert count_jobs(experiment(None), CPU) == 1
+    assert count_jobs(experiment(None, epochs=WORTH), CPU) == 2
+    assert count_jobs(experiment(None, epochs=WORTH), torch.device("mps")) == 1
+    assert count_jobs(experiment(8), CPU) == 3  # not more than there are groups
+    one_graph = Source(node_task(2), None, "here")
+    for together in (True, False):
+        asked = Experiment(one_graph, config(epochs=WORTH), runs(2), together=together, jobs=None)
+        assert count_jobs(asked, CPU) == 1
+    with pytest.raises(ArgumentError, match=r"'jobs' must be at least 1 \(got 0\)"):
+        experiment(0)
