@@ -106,8 +106,8 @@ class MGNNI(GraphModel):
         warm_start (bool, optional): Whether to start each solve from the solution of the
             previous pass over the same graph. Results then differ within the tolerance, depending
             on earlier passes. (default: :obj:`False`)
-        num_nodes (int, optional): Number of nodes of the graph, for input_map="graph".
-            (default: :obj:`None`)
+        num_nodes (int, optional): Number of nodes of the graph, for the input map
+            :obj:`"graph"`. A training sets it. (default: :obj:`None`)
 
     Shapes:
         - **input:**
