@@ -20,9 +20,11 @@ from mgnni.data.tables.schema import TableOptions
 from mgnni.graph.build import FLOWS
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.implicit.linear import MEMORY
+from mgnni.layers.blocks import DIRECTIONS
+from mgnni.layers.equilibrium import CONTRACTIONS
 from mgnni.layers.fusion import FUSIONS
 from mgnni.layers.heads import HEADS
-from mgnni.layers.mlp import INPUT_MAPS
+from mgnni.layers.input_map import INPUT_MAPS
 from mgnni.solve.prepare import METHODS
 from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.device import DEVICES
@@ -57,6 +59,7 @@ def test_the_choices_shown_are_those_of_the_library() -> None:
         **{"metric": METRICS, "device": DEVICES, "rule": RULES, "preset": PRESETS},
         **{"schedule": SCHEDULES, "stopping": STOPPING, "precision": PRECISIONS},
         **{"input_map": INPUT_MAPS, "fusion": FUSIONS, "head": HEADS, "memory": MEMORY},
+        **{"contraction": CONTRACTIONS, "directions": DIRECTIONS},
         **{"normalization": (*NORMALIZATIONS, "auto"), "flow": FLOWS},
         **{"solver": (*METHODS, "auto"), "log": TRACKERS},
     }

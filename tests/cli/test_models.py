@@ -69,7 +69,8 @@ def test_json_says_everything(call: Call) -> None:
     found = json.loads(ended.out)["models"]
     assert [one["name"] for one in found] == list(MODELS)
     for one, entry in zip(found, MODELS.values(), strict=True):
-        assert one == {**vars(entry), "tables": list(entry.tables)}
+        changed = {"tables": list(entry.tables), "defaults": dict(entry.defaults)}
+        assert one == {**vars(entry), **changed}
 
 
 @pytest.mark.parametrize("name", MODELS)

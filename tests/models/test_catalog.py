@@ -29,8 +29,7 @@ BATCH = torch.tensor([0, 0, 0, 0, 0, 0, 1, 1, 1])  # with isolated nodes
 def built(name, level="auto", **options):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        cls = find_model(name).load()
-        return cls(5, 5, 3, level=level, **options)
+        return make_model(name, 5, 5, 3, level=level, **options)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -58,7 +57,8 @@ def test_options_are_those_of_the_class_with_plain_texts(name):
     assert list(given)[:3] == ["in_channels", "hidden_channels", "out_channels"]
     named = [one.name for one in fields(options)]
     assert named == ["hidden_channels", *(one for one in list(given)[3:] if one not in NOT_OPTIONS)]
-    assert options() == options(**{one: given[one].default for one in named[1:]})
+    defaults = {one: given[one].default for one in named[1:]}
+    assert options() == options(**{**defaults, **dict(entry.defaults)})
     hints = typing.get_type_hints(cls.__init__)
     for one in fields(options)[1:]:
         wanted = str(hints[one.name]).replace("collections.abc.Sequence[int]", "tuple[int, ...]")
@@ -119,7 +119,7 @@ def test_models_are_built_by_name(name):
     torch.manual_seed(0)
     made = make_model(name, 5, None, 3, level=level)
     torch.manual_seed(0)
-    known = entry.load()(5, 5, 3, level=level)
+    known = entry.load()(5, 5, 3, level=level, **dict(entry.defaults))
     assert type(made) is entry.load()
     assert made.level == level
     torch.testing.assert_close(made.state_dict(), known.state_dict(), rtol=0, atol=0)

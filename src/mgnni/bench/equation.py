@@ -72,7 +72,7 @@ def ours(
         options=Options(solver, tol),
         memory=memory,
         cache=cache,
-        gram=True,
+        gram=1.0,
     )
     return z
 
@@ -93,7 +93,7 @@ class TrainedLayer:
 
     def __init__(self, equation: Equation) -> None:
         self.cache = Cache()
-        weights = Weights(equation.previous_weight(), gram=True)
+        weights = Weights(equation.previous_weight(), gram=1.0)
         equations = Equations(equation.propagation, equation.scales, equation.gamma, weights)
         plan = self.cache.prepare(equations, Options())
         self.synchronises = plan.synchronises

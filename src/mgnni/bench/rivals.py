@@ -17,9 +17,10 @@ from torch_geometric.nn import APPNP, GCNConv
 from torch_geometric.nn.models import GIN
 from torch_geometric.utils import to_torch_csr_tensor
 
-from mgnni.errors import MgnniError
+from mgnni.errors import ArgumentError, MgnniError
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.normalized_gram import normalized_gram
+from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.models.mgnni import MGNNI
 from mgnni.solve.result import SolveLog
 
@@ -68,9 +69,19 @@ class EquilibriumBy(nn.Module):
         return self.solve(propagation, normalized_gram(self.factor), bias, self.scales, self.gamma)
 
 
+def _layer(model: MGNNI) -> MultiscaleEquilibrium:
+    """Return the layer of a model with one equilibrium per scale, as published."""
+    if not isinstance(model.equilibrium, MultiscaleEquilibrium):
+        raise ArgumentError(
+            "'model' must have directions='in' to be compared with other solvers (got both or "
+            "'out'); build it with the defaults"
+        )
+    return model.equilibrium
+
+
 def solved_by(model: MGNNI, solve: Solve) -> MGNNI:
     """Replace the solver of a model in place, and return the model."""
-    old = model.equilibrium
+    old = _layer(model)
     model.add_module("equilibrium", EquilibriumBy(old.factor, old.scales, old.gamma, solve))
     return model
 
@@ -204,7 +215,7 @@ class _GCN(nn.Module):
 
 def gcn(model: MGNNI) -> Explicit:
     """Return a network of two graph convolutions, as wide as the equilibria."""
-    return Explicit(model, _GCN(model.equilibrium.factor.size(-1)), fixed=True)
+    return Explicit(model, _GCN(_layer(model).channels), fixed=True)
 
 
 def appnp(model: MGNNI) -> Explicit:
@@ -214,5 +225,5 @@ def appnp(model: MGNNI) -> Explicit:
 
 def gin(model: MGNNI) -> Explicit:
     """Return a network of five graph isomorphism layers, as wide as the equilibria."""
-    width = model.equilibrium.factor.size(-1)
+    width = _layer(model).channels
     return Explicit(model, GIN(width, width, num_layers=5), fixed=False)

@@ -44,7 +44,7 @@ class Models(Command):
 
 
 def _plain(entry: ModelEntry) -> dict[str, Any]:
-    return {**asdict(entry), "tables": list(entry.tables)}
+    return {**asdict(entry), "tables": list(entry.tables), "defaults": dict(entry.defaults)}
 
 
 def described(entry: ModelEntry) -> dict[str, Any]:

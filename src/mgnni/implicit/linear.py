@@ -64,7 +64,7 @@ class _Request:
     propagation: Propagation
     scales: tuple[int, ...]
     gamma: float
-    gram: bool
+    gram: float | None
     options: Options
     memory: str
     on_failure: str
@@ -226,7 +226,7 @@ def equilibria(
     memory: str = "fast",
     on_failure: str = "raise",
     cache: Cache | None = None,
-    gram: bool = False,
+    gram: float | None = None,
 ) -> tuple[Tensor, SolveLog]:
     r"""Solves the equations of all scales together, differentiably.
 
@@ -240,9 +240,10 @@ def equilibria(
         memory (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"fast"`)
         on_failure (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"raise"`)
         cache (Cache, optional): What the layer keeps between passes.
-        gram (bool, optional): Whether the weights are symmetric, positive semidefinite and of
-            Frobenius norm at most one, as :func:`mgnni.normalized_gram` returns them.
-            (default: :obj:`False`)
+        gram (float, optional): Bound on the Frobenius norm of weights that are symmetric,
+            positive semidefinite and of spectral norm at most one, as
+            :func:`mgnni.normalized_gram` returns them. :obj:`None` if this is not known.
+            (default: :obj:`None`)
 
     Returns:
         The states, shape ``(scales, num_nodes, channels)``, and the log of the solves.

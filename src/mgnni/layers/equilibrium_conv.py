@@ -10,7 +10,7 @@ from torch_geometric.nn import Linear
 from mgnni.errors import check_choice, check_int
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
-from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
+from mgnni.layers.fusion import Fusion, make_fusion
 from mgnni.layers.graph_module import GraphModule, GraphOptions, report_non_finite
 from mgnni.solve.result import SolveLog
 
@@ -111,15 +111,11 @@ class EquilibriumConv(GraphModule):
             on_failure=on_failure,
             warm_start=warm_start,
         )
-        check_choice("fusion", fusion, FUSIONS)
+        check_choice("fusion", fusion, ("attention", "mean"))
         check_int("attention_channels", attention_channels)
-        self.fusion: ScaleAttention | ScaleMean | None = None
+        self.fusion: Fusion | None = None
         if len(self.equilibrium.scales) > 1:
-            self.fusion = (
-                ScaleAttention(out_channels, attention_channels)
-                if fusion == "attention"
-                else ScaleMean()
-            )
+            self.fusion = make_fusion(fusion, out_channels, attention_channels)
 
     @property
     def solve_log(self) -> SolveLog:

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-FUSIONS = ("attention", "mean")
+FUSIONS = ("attention", "mean", "concat")
 
 
-class ScaleAttention(nn.Module):
+class Fusion(nn.Module):
+    """Combines several states per node; base class of all fusions."""
+
+    def width(self, channels: int, members: int) -> int:
+        """Return the number of channels of the result.
+
+        Args:
+            channels (int): Number of channels of each state.
+            members (int): Number of states per node.
+        """
+        return channels
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters of the module, if there are any."""
+
+
+class ScaleAttention(Fusion):
     r"""Attention over scales, computed per node.
 
     .. math::
@@ -42,7 +58,7 @@ class ScaleAttention(nn.Module):
         return (weight * z).sum(dim=0), weight.squeeze(-1).mT
 
 
-class ScaleMean(nn.Module):
+class ScaleMean(Fusion):
     r"""The mean over scales, an ablation of :class:`ScaleAttention`.
 
     Shapes:
@@ -51,9 +67,41 @@ class ScaleMean(nn.Module):
           :math:`(|\mathcal{V}|, M)`
     """
 
-    def reset_parameters(self) -> None:
-        """Does nothing, as there are no parameters."""
-
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean and equal weights."""
-        return z.mean(dim=0), z.new_full((z.size(1), z.size(0)), 1 / z.size(0))
+        return z.mean(dim=0), _equal_weights(z)
+
+
+class ScaleConcat(Fusion):
+    r"""The states of all scales side by side.
+
+    Shapes:
+        - **input:** states :math:`(M, |\mathcal{V}|, F)` of :math:`M` scales
+        - **output:** fused states :math:`(|\mathcal{V}|, M F)`, equal weights
+          :math:`(|\mathcal{V}|, M)`
+    """
+
+    def width(self, channels: int, members: int) -> int:
+        """Return the number of channels of the result."""
+        return channels * members
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the states side by side, and equal weights."""
+        return z.transpose(0, 1).flatten(1), _equal_weights(z)
+
+
+def _equal_weights(z: Tensor) -> Tensor:
+    return z.new_full((z.size(1), z.size(0)), 1 / z.size(0))
+
+
+def make_fusion(name: str, channels: int, attention_channels: int) -> Fusion:
+    """Return a fusion by name.
+
+    Args:
+        name (str): One of :data:`FUSIONS`.
+        channels (int): Number of channels of each state.
+        attention_channels (int): Size of the hidden layer of the attention.
+    """
+    if name == "attention":
+        return ScaleAttention(channels, attention_channels)
+    return ScaleMean() if name == "mean" else ScaleConcat()

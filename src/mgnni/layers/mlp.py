@@ -16,8 +16,6 @@ from mgnni.graph.csr import csr
 from mgnni.implicit.vmap import folded
 from mgnni.layers.regularization import Dropout
 
-INPUT_MAPS = ("identity", "mlp", "mlp-relu")
-
 
 class MLP(nn.Module):
     r"""An MLP with dropout before every linear map.

@@ -43,6 +43,8 @@ class ModelEntry:
             :obj:`"heterophilic"`, :obj:`"ppi"`, :obj:`"graphs"` and :obj:`"chains"`.
         hidden_channels (int, optional): Default number of hidden channels. :obj:`None` uses the
             number of input channels. (default: :obj:`64`)
+        defaults (tuple[tuple[str, Any], ...], optional): Names and values of arguments of the class
+            whose default is another one for this model.
     """
 
     name: str
@@ -54,6 +56,7 @@ class ModelEntry:
     differs: str
     tables: tuple[str, ...] = ()
     hidden_channels: int | None = 64
+    defaults: tuple[tuple[str, Any], ...] = ()
 
     def load(self) -> type[GraphModel]:
         """Import and return the class of the model."""
@@ -99,8 +102,9 @@ def make_model(
     """
     from mgnni.layers.graph_module import with_pyg_names
 
-    cls = find_model(name).load()
-    kwargs = with_pyg_names(kwargs)
+    entry = find_model(name)
+    cls = entry.load()
+    kwargs = {**dict(entry.defaults), **with_pyg_names(kwargs)}
     known = list(inspect.signature(cls).parameters)[3:]  # without the numbers of channels
     for option in kwargs:
         check_choice(f"option of {name}", option, known)
@@ -126,7 +130,8 @@ def _options(entry: ModelEntry) -> type[Any]:
         if argument.arg not in NOT_OPTIONS and argument.annotation and default:
             # A configuration holds tuples.
             hint = re.sub(r"Sequence\[(\w+)\]", r"tuple[\1, ...]", ast.unparse(argument.annotation))
-            fields.append((argument.arg, eval(hint), field(default=ast.literal_eval(default))))
+            value = dict(entry.defaults).get(argument.arg, ast.literal_eval(default))
+            fields.append((argument.arg, eval(hint), field(default=value)))
     options = make_dataclass(f"{name}Config", fields, frozen=True)
     texts = argument_texts(ast.get_docstring(cls) or "")
     texts["hidden_channels"] += " none uses the number of features."

@@ -227,7 +227,7 @@ class EIGNN(EncoderModel):
                 layer.gamma,
                 options=layer.options,
                 memory=layer.memory,
-                gram=True,
+                gram=1.0,
             )
             return basis.states(y[0])
 

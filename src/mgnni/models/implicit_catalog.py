@@ -18,6 +18,26 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "evaluation use the same normalised adjacency matrix.",
         "tables": ("heterophilic", "ppi", "graphs", "chains"),
     },
+    "gmgnni": {
+        "title": "MGNNI, generalised: all directions of the states propagate, along and against "
+        "the edges",
+        "kind": "implicit",
+        "home": "mgnni.models.mgnni:MGNNI",
+        "equation": "Z_m = γ_m P^m Z_m g(F_m) + B, Z'_m = γ'_m (Pᵀ)^m Z'_m g(F'_m) + B, "
+        "g(F) = FᵀF / ‖FᵀF‖₂, B = f(X) or f(X, A), logits = head([Z_m, Z'_m, B])",
+        "paper": "ours; the equation of MGNNI with other choices for what it leaves open",
+        "differs": "Not a model of the paper. The spectral norm replaces the Frobenius norm in "
+        "g(F), the edges are used in both directions, and the states of all scales and the bias "
+        "are concatenated instead of combined by attention. Every equation still has exactly one "
+        "solution, with a certificate.",
+        "defaults": (
+            ("contraction", "spectral"),
+            ("directions", "both"),
+            ("fusion", "concat"),
+            ("skip", True),
+            ("batch_norm", True),
+        ),
+    },
     "ignn": {
         "title": "Implicit graph neural network",
         "kind": "implicit",

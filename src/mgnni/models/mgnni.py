@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
+from mgnni.errors import ArgumentError, check_choice, check_int
 from mgnni.graph.propagation import Propagation
+from mgnni.implicit.check import check_scales
+from mgnni.layers.blocks import DIRECTIONS, DirectedEquilibrium, ResidualBlock, merged_log
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
-from mgnni.layers.fusion import FUSIONS, ScaleAttention, ScaleMean
+from mgnni.layers.fusion import FUSIONS, Fusion, make_fusion
 from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_names
 from mgnni.layers.heads import HEADS, GraphHead, LinearHead, MLPHead, ResidualHead
-from mgnni.layers.mlp import INPUT_MAPS, MLP
+from mgnni.layers.input_map import GraphInput, make_input_map
+from mgnni.layers.mlp import MLP
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni_presets import preset
 from mgnni.solve.result import SolveLog
@@ -36,6 +40,10 @@ class MGNNI(GraphModel):
     \mathbf{F}^{\top} \mathbf{F} / (\|\mathbf{F}^{\top} \mathbf{F}\|_F + \epsilon)`, attention
     weights :math:`\alpha_m` per node, and a head :math:`f_o`.
 
+    The defaults are the model of the paper. ``contraction``, ``learn_gamma``, ``directions``,
+    ``skip``, ``blocks``, ``input_map="graph"`` and ``fusion="concat"`` generalise it within the
+    same equation, so that every solution is still unique and certified.
+
     Args:
         in_channels (int): Size of each input sample.
         hidden_channels (int): Number of channels of the states.
@@ -45,14 +53,26 @@ class MGNNI(GraphModel):
         gamma (float, optional): Factor in front of the propagated states, at least 0 and below 1.
             (default: :obj:`0.8`)
         input_map (str, optional): Map from features to the bias: :obj:`"mlp"`,
-            :obj:`"mlp-relu"`, which ends with a ReLU as in the paper, or :obj:`"identity"`, which
-            needs as many hidden channels as features. (default: :obj:`"mlp"`)
+            :obj:`"mlp-relu"`, which ends with a ReLU as in the paper, :obj:`"identity"`, which
+            needs as many hidden channels as features, or :obj:`"graph"`, which also embeds the
+            rows of the adjacency matrix and is bound to the graph of the training.
+            (default: :obj:`"mlp"`)
         input_widths (Sequence[int], optional): Sizes of the hidden layers of the MLP. :obj:`None`
             uses one of size hidden_channels. (default: :obj:`None`)
         dropout (float, optional): Dropout probability in the input map and the head.
             (default: :obj:`0.5`)
-        fusion (str, optional): How the scales are combined, :obj:`"attention"` or :obj:`"mean"`.
-            (default: :obj:`"attention"`)
+        contraction (str, optional): Norm in :math:`g`, :obj:`"frobenius"` or :obj:`"spectral"`, or
+            :obj:`"identity"` for :math:`g = I`. (default: :obj:`"frobenius"`)
+        learn_gamma (bool, optional): Whether every scale learns a factor below gamma.
+            (default: :obj:`False`)
+        directions (str, optional): Equilibria along the message passing, :obj:`"in"`, against it,
+            :obj:`"out"`, or :obj:`"both"`. (default: :obj:`"in"`)
+        skip (bool, optional): Whether the bias is combined with the states of the scales.
+            (default: :obj:`False`)
+        blocks (int, optional): Number of equilibrium blocks. All but the last have layer
+            normalization and a residual connection. (default: :obj:`1`)
+        fusion (str, optional): How the scales are combined, :obj:`"attention"`, :obj:`"mean"` or
+            :obj:`"concat"`. (default: :obj:`"attention"`)
         attention_channels (int, optional): Size of the hidden layer of the attention.
             (default: :obj:`16`)
         batch_norm (bool, optional): Whether to apply batch normalization before the linear head.
@@ -86,6 +106,8 @@ class MGNNI(GraphModel):
         warm_start (bool, optional): Whether to start each solve from the solution of the
             previous pass over the same graph. Results then differ within the tolerance, depending
             on earlier passes. (default: :obj:`False`)
+        num_nodes (int, optional): Number of nodes of the graph, for the input map
+            :obj:`"graph"`. A training sets it. (default: :obj:`None`)
 
     Shapes:
         - **input:**
@@ -107,6 +129,11 @@ class MGNNI(GraphModel):
         input_map: str = "mlp",
         input_widths: Sequence[int] | None = None,
         dropout: float = 0.5,
+        contraction: str = "frobenius",
+        learn_gamma: bool = False,
+        directions: str = "in",
+        skip: bool = False,
+        blocks: int = 1,
         fusion: str = "attention",
         attention_channels: int = 16,
         batch_norm: bool = False,
@@ -123,6 +150,7 @@ class MGNNI(GraphModel):
         memory: str = "fast",
         on_failure: str = "raise",
         warm_start: bool = False,
+        num_nodes: int | None = None,
     ) -> None:
         graph = GraphOptions(normalization, self_loops, flow)
         super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
@@ -130,51 +158,57 @@ class MGNNI(GraphModel):
         check_int("head_channels", hidden_channels if head_channels is None else head_channels)
         check_int("head_layers", head_layers, least=0)
 
-        check_choice("input_map", input_map, INPUT_MAPS)
-        if input_map == "identity":
-            if hidden_channels != in_channels:
-                raise ArgumentError(
-                    "'hidden_channels' must equal in_channels with input_map='identity' (got "
-                    f"{hidden_channels} and {in_channels}); set it so, or use input_map='mlp'"
-                )
-            self.input_map: nn.Module = nn.Identity()
-        else:
-            hidden = (hidden_channels,) if input_widths is None else input_widths
-            widths = (in_channels, *check_ints("input_widths", hidden), hidden_channels)
-            self.input_map = MLP(widths, dropout, activate_last=input_map == "mlp-relu")
-        self.equilibrium = MultiscaleEquilibrium(
-            hidden_channels,
-            scales,
-            gamma,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            memory=memory,
-            on_failure=on_failure,
-            warm_start=warm_start,
+        self.input_map = make_input_map(
+            input_map, in_channels, hidden_channels, input_widths, dropout, num_nodes
         )
+        check_choice("directions", directions, DIRECTIONS)
         check_choice("fusion", fusion, FUSIONS)
-        self.fusion: ScaleAttention | ScaleMean = (
-            ScaleAttention(hidden_channels, attention_channels)
-            if fusion == "attention"
-            else ScaleMean()
+        self.skip = skip
+
+        def layer() -> MultiscaleEquilibrium:
+            return MultiscaleEquilibrium(
+                hidden_channels,
+                scales,
+                gamma,
+                contraction=contraction,
+                learn_gamma=learn_gamma,
+                solver=solver,
+                tol=tol,
+                max_iter=max_iter,
+                memory=memory,
+                on_failure=on_failure,
+                warm_start=warm_start,
+            )
+
+        def equilibrium() -> MultiscaleEquilibrium | DirectedEquilibrium:
+            return layer() if directions == "in" else DirectedEquilibrium(layer, directions)
+
+        def combine() -> Fusion:
+            return make_fusion(fusion, hidden_channels, attention_channels)
+
+        states = len(check_scales(scales)) * (2 if directions == "both" else 1)
+        check_int("blocks", blocks)
+        self.blocks = nn.ModuleList(
+            ResidualBlock(hidden_channels, equilibrium(), combine(), states, dropout)
+            for _ in range(blocks - 1)
         )
+        self.equilibrium: MultiscaleEquilibrium | DirectedEquilibrium = equilibrium()
+        self.fusion = combine()
+        width = self.fusion.width(hidden_channels, states + int(skip))
         check_choice("head", head, HEADS)
         self.head: nn.Module
-        width = head_channels or hidden_channels
+        inner = head_channels or hidden_channels
         if head == "linear":
-            self.head = LinearHead(hidden_channels, out_channels, dropout, batch_norm)
+            self.head = LinearHead(width, out_channels, dropout, batch_norm)
         elif batch_norm:
             raise ArgumentError(
                 f"'batch_norm' must be False without head='linear' (got True with head={head!r}); "
                 "leave it out"
             )
         elif head == "mlp":
-            self.head = MLPHead(hidden_channels, width, out_channels, head_layers, dropout)
+            self.head = MLPHead(width, inner, out_channels, head_layers, dropout)
         elif head == "residual":
-            self.head = ResidualHead(
-                in_channels, hidden_channels, width, out_channels, head_layers, dropout
-            )
+            self.head = ResidualHead(in_channels, width, inner, out_channels, head_layers, dropout)
         elif level == "node":
             raise ArgumentError(
                 "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which pools the "
@@ -182,7 +216,7 @@ class MGNNI(GraphModel):
             )
         else:
             self.level = "graph"
-            self.head = GraphHead(hidden_channels, out_channels, head_layers, dropout)
+            self.head = GraphHead(width, out_channels, head_layers, dropout)
 
     @classmethod
     def from_preset(cls, name: str, in_channels: int, out_channels: int, **kwargs: Any) -> MGNNI:
@@ -201,12 +235,14 @@ class MGNNI(GraphModel):
     @property
     def solve_log(self) -> SolveLog:
         """How the equations of the last pass were solved."""
-        return self.equilibrium.log
+        inner = (cast(ResidualBlock, block).equilibrium for block in self.blocks)
+        return merged_log(layer.log for layer in (*inner, self.equilibrium))
 
     @property
     def takes_sparse_features(self) -> bool:  # type: ignore[override]
         """Whether ``x`` may be a sparse CSR tensor, which is so if only an MLP uses it."""
-        return isinstance(self.input_map, MLP) and not isinstance(self.head, ResidualHead)
+        takes = isinstance(self.input_map, MLP | GraphInput)
+        return takes and not isinstance(self.head, ResidualHead)
 
     def forward(
         self,
@@ -238,8 +274,14 @@ class MGNNI(GraphModel):
         """
         propagation = self.propagation(x, edge_index, edge_weight, batch, batch_size)
         with report_non_finite(x):
-            z = self.equilibrium(self.input_map(x), propagation)
-        fused, weight = self.fusion(z.to(x.dtype))
+            reads_graph = isinstance(self.input_map, GraphInput)
+            bias = self.input_map(x, propagation) if reads_graph else self.input_map(x)
+            for block in self.blocks:
+                bias = block(bias, propagation)
+            z = self.equilibrium(bias, propagation).to(x.dtype)
+        if self.skip:
+            z = torch.cat([z, bias.to(x.dtype).unsqueeze(0)])
+        fused, weight = self.fusion(z)
         num_graphs = self.num_graphs(propagation, batch, batch_size)
         logits = self.head(fused, x, self.pooling_index(batch, propagation), num_graphs)
         return (logits, weight) if return_attention else logits

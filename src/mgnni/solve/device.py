@@ -41,7 +41,7 @@ def has_kernels(equations: Equations, options: Options) -> bool:
         options.max_iter is None
         and tensor.device.type == "cuda"
         and tensor.dtype is torch.float32
-        and equations.weights.gram
+        and equations.weights.gram is not None
         and operator.num_nodes * equations.channels > 0
         and why_not() is None
         and equations.gamma * max(equations.step_bounds) < 0.999
@@ -75,11 +75,10 @@ class CertificateConstants:
 
 @memoize
 def _certificate_constants(
-    operator: Propagation, scales: tuple[int, ...], gamma: float, channels: int
+    operator: Propagation, scales: tuple[int, ...], gamma: float, channels: int, frobenius: float
 ) -> CertificateConstants:
     weight, powers = operator.norm.weight, step_bounds(operator, scales)
-    # The weights have Frobenius norm at most one.
-    factors = rounding_factors(operator, scales, gamma, channels, [1.0] * len(scales))
+    factors = rounding_factors(operator, scales, gamma, channels, [frobenius] * len(scales))
     numbers = (*(gamma * one for one in powers), *factors)
     return CertificateConstants(
         operator.batch,
@@ -126,8 +125,9 @@ class DevicePlan(Plan):
     @cached_property
     def _constants(self) -> CertificateConstants:
         equations = self.equations
+        norm = max(equations.weights.frobenius)
         return _certificate_constants(
-            equations.operator, equations.scales, equations.gamma, equations.channels
+            equations.operator, equations.scales, equations.gamma, equations.channels, norm
         )
 
     @cached_property

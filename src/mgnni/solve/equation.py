@@ -83,7 +83,9 @@ class Equations:
         """The Lipschitz constants :math:`L_i`, including the rounding of the entries."""
         factor = [self.gamma * bound for bound in self.step_bounds]
         if self.weights.channels > WIDE:  # the cheap bound suffices for g(F)
-            cheap = [f * norm for f, norm in zip(factor, self.weights.frobenius, strict=True)]
+            known = self.weights.gram is not None
+            norms = [1.0] * len(factor) if known else self.weights.frobenius
+            cheap = [f * norm for f, norm in zip(factor, norms, strict=True)]
             if max(cheap) < 1:
                 return cheap
         return [f * norm for f, norm in zip(factor, self.weights.spectral, strict=True)]

@@ -56,8 +56,9 @@ class Weights:
 
     Args:
         tensor (Tensor): The weights.
-        gram (bool, optional): Whether every weight is symmetric, positive semidefinite and of
-            Frobenius norm at most one, as :math:`g(F)` is. (default: :obj:`False`)
+        gram (float, optional): Bound on the Frobenius norm of weights that are known to be
+            symmetric, positive semidefinite and of spectral norm at most one, as :math:`g(F)` is.
+            :obj:`None` if this is not known. (default: :obj:`None`)
         exact (bool, optional): Whether eigenpairs always come from LAPACK, never from the faster
             CUDA kernel. (default: :obj:`False`)
         transpose_of (Weights, optional): The weights whose transposes these are.
@@ -67,7 +68,7 @@ class Weights:
     """
 
     tensor: Tensor
-    gram: bool = False
+    gram: float | None = None
     exact: bool = False
     transpose_of: Weights | None = None
 
@@ -87,7 +88,7 @@ class Weights:
     @cached_property
     def symmetric(self) -> bool:
         """Whether every weight equals its transpose up to rounding."""
-        if self.gram or self.channels == 0:
+        if self.gram is not None or self.channels == 0:
             return True
         gap = (self.tensor - self.tensor.mT).abs().amax(dim=(-2, -1))
         size = self.tensor.abs().amax(dim=(-2, -1))
@@ -96,7 +97,7 @@ class Weights:
     @cached_property
     def eigenpairs(self) -> Eigenpairs:
         """Eigenpairs of symmetric weights, computed in float64 so that they add no error."""
-        usable = self.gram and self.channels and not self.exact and self.tensor.is_cuda
+        usable = self.gram is not None and self.channels and not self.exact and self.tensor.is_cuda
         if usable and has_eigenpairs(self.tensor):
             values, vectors = self.device_eigenpairs()
             kept = self.channels
@@ -127,8 +128,8 @@ class Weights:
     @cached_property
     def frobenius(self) -> list[float]:
         """Frobenius norms or bounds on them; they bound the spectral norms."""
-        if self.gram:
-            return [1.0] * len(self.tensor)
+        if self.gram is not None:
+            return [self.gram] * len(self.tensor)
         norms: list[float] = torch.linalg.matrix_norm(self.tensor.double()).tolist()
         return norms
 

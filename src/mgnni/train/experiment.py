@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mgnni.data.rules import DEFAULT_RULE, get_rule
@@ -59,6 +59,8 @@ class Experiment:
         if self.jobs is not None and self.jobs < 1:
             raise ArgumentError(f"'jobs' must be at least 1 (got {self.jobs}); 1 is one process")
         task, rule = self.task, get_rule(self.rule)
+        if getattr(self.config.model, "input_map", None) == "graph":
+            object.__setattr__(self, "config", _bound_to_graph(self.config, task))
         check_graphs(task.graphs, task.num_features)
         for split in self.splits:
             where = f"{task.name}, split {split}"
@@ -104,6 +106,17 @@ class Experiment:
         if self.together and self.task.unit == "node" and self.model.supports_vmap:
             size = max(MAX_GROUP // self.size, 1)
         return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
+
+
+def _bound_to_graph(config: Config, task: Task) -> Config:
+    """Return the configuration with the number of nodes, for a model of one graph."""
+    if len(task.graphs) != 1:
+        raise DataError(
+            f"{task.name}: input_map 'graph' needs a single graph, whose nodes it embeds (got "
+            f"{len(task.graphs)} graphs); use input_map 'mlp'"
+        )
+    model = replace(config.model, num_nodes=int(task.graphs[0].num_nodes))
+    return replace(config, model=model)
 
 
 def runs_of(
