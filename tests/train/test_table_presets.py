@@ -1,9 +1,13 @@
 """Presets against their sources: MGNNI's paper, and the rows of its heterophilic table."""
 
+import json
+from importlib import resources
+
 import pytest
 import torch
 
 from mgnni.models.catalog import MODELS
+from mgnni.train.config import changed
 from mgnni.train.ensemble import build_model
 from mgnni.train.presets import BASES, KINDS, preset_file, preset_for, space_for
 
@@ -21,9 +25,18 @@ def test_webkb_of_the_paper(name):
     assert chosen.model.input_map == "mlp-relu"  # two layers, followed by a ReLU
     assert len(build_model(chosen, 20, 5, "node").input_map.linear) == 2
     assert chosen.undirected
-    # Scales of Texas by its table of scales; all else chosen on the validation set.
-    assert chosen.model.scales == ((1, 2) if name == "wisconsin" else (1, 2, 3))
+    # Chosen on the validation set.
+    assert chosen.model.scales == ((1, 2, 3) if "cornell" in name else (1, 2))
     assert (chosen.lr, chosen.weight_decay) == (0.01, 5e-4)
+
+
+@pytest.mark.parametrize("name", [*WEBKB, *WIKIPEDIA])
+def test_values_of_mgnni_are_those_of_the_stored_search(name):
+    file = resources.files("mgnni.train") / "preset_files" / "tuned" / f"mgnni-{name}.json"
+    if not file.is_file():
+        pytest.skip(f"no search on {name} is stored")
+    chosen, config = json.loads(file.read_text("utf-8"))["chosen"], preset_for(name)
+    assert config == changed(config, chosen)
 
 
 @pytest.mark.parametrize("name", KINDS["graphs"])
