@@ -190,3 +190,34 @@ def test_many_classes_are_summed_up(call: Call, place: Path) -> None:
     assert len(counts) == 20
     assert counts == sorted(counts, reverse=True)
     assert "and 10 less frequent classes\n" in ended.out
+
+
+def test_the_generalised_model_predicts_with_a_weight_for_each_state(
+    call: Call, trained: Path
+) -> None:
+    data = trained / "mine"
+    train = ("train", data, "--model", "gmgnni", *QUICK, "--scales", "1", "3", "--no-report")
+    assert call(*train, "--output", "concat").status == 0
+    ended = call("predict", "concat", data, "--output", "concat.csv")
+    assert ended.status == 0, ended.err
+    assert not any(name.startswith("scale") for name in table("concat.csv"))  # it weighs nothing
+    assert call(*train, "--fusion", "attention", "--output", "weighs").status == 0
+    assert call("predict", "weighs", data, "--output", "weighs.csv").status == 0
+    found = {k: v for k, v in table("weighs.csv").items() if k.startswith("scale_")}
+    assert [name[6:] for name in found] == ["1", "3", "1-out", "3-out", "bias"]
+    assert np.allclose(sum(np.array(column) for column in found.values()), 1, atol=1e-5)
+    ended = call("report", "weighs", "--output", "weighs.html")
+    assert ended.status == 0, ended.err
+
+
+def test_a_model_of_one_graph_refuses_another_of_the_same_size(call: Call, trained: Path) -> None:
+    options = ("--model", "gmgnni", "--input-map", "graph", *QUICK, "--no-report")
+    assert call("train", trained / "mine", *options, "--output", "bound").status == 0
+    ended = call("predict", "bound", trained / "mine", "--output", "same.csv")
+    assert ended.status == 0, ended.err
+    other = write_nodes(Path("other").resolve(), edges=[*edge_rows()[:-1], "n00,n20"])
+    ended = call("predict", "bound", other, "--output", "other.csv")
+    assert ended.status == 2
+    assert "must be the graph of the training" in ended.err
+    assert "train with" in ended.err
+    assert not Path("other.csv").exists()

@@ -70,7 +70,7 @@ class Predict(Command):
             found.chosen,
             found.probability,
             found.attention,
-            getattr(fitted.config.model, "scales", ()),
+            fitted.states,
             multilabel=fitted.multilabel,
             overwrite=self.overwrite,
         )

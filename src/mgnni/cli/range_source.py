@@ -17,7 +17,6 @@ from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.task import Task, is_labeled
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_scales
-from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.range.advice import advise, recommend
 from mgnni.range.hops import hops_to
@@ -148,10 +147,10 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def eigenvalues(layer: MultiscaleEquilibrium) -> dict[int, float]:
-    """Return the largest eigenvalue of the weight of each scale."""
-    weight = normalized_gram(layer.factor.detach().double())
+    """Return the largest eigenvalue of the weight of each scale, with its learned factor."""
+    weight = layer.weight(torch.float64, torch.device("cpu")).detach()
     largest = torch.linalg.eigvalsh(weight)[:, -1]
-    return dict(zip(layer.scales, largest.clamp(max=1.0).tolist(), strict=True))
+    return dict(zip(layer.scales, largest.clamp(0.0, 1.0).tolist(), strict=True))
 
 
 def _result(name: str, propagation: Propagation, study: Study) -> dict[str, Any]:

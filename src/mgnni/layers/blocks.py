@@ -121,3 +121,20 @@ def merged_log(logs: Iterable[SolveLog]) -> SolveLog:
         tuple(records for log in every for records in log.forward_records),
         tuple(records for log in every for records in log.backward_records),
     )
+
+
+def state_names(options: object) -> tuple[int | str, ...]:
+    """Returns a name for each state that :class:`~mgnni.MGNNI` combines, in their order.
+
+    A state along the message passing is named by its scale, one against it ``"1-out"``, and the
+    bias ``"bias"``.
+
+    Args:
+        options (object): Has the arguments of the model as attributes; without ``scales`` there
+            are no names.
+    """
+    scales: tuple[int, ...] = tuple(getattr(options, "scales", ()))
+    directions = getattr(options, "directions", "in")
+    along = scales if directions != "out" else ()
+    against = [f"{scale}-out" for scale in scales] if directions != "in" else []
+    return (*along, *against, *(["bias"] if getattr(options, "skip", False) else []))

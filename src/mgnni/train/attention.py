@@ -24,12 +24,13 @@ def attention_sample(fitted: Fitted, graph: Data) -> dict[str, Any] | None:
         graph (Data): The graph of the training.
 
     Returns:
-        dict, optional: ``split`` and ``seed`` of the run, ``scales``, ``nodes`` (indices),
+        dict, optional: ``split`` and ``seed`` of the run, ``scales`` (see
+        :attr:`Fitted.states <mgnni.train.fitted.Fitted.states>`), ``nodes`` (indices),
         ``predicted`` (their classes), ``weights`` (one row per node), and ``means`` (class, number
         of nodes that are predicted to have it, mean weights). ``None`` if the model has no
         attention over several scales.
     """
-    scales = getattr(fitted.config.model, "scales", ())
+    scales = fitted.states
     if len(scales) < 2 or getattr(fitted.config.model, "fusion", "") != "attention":
         return None
     try:

@@ -21,6 +21,7 @@ from mgnni.train.device import make_fabric, one_thread, settings_restored
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.fitted import Fitted
 from mgnni.train.folder import Folder
+from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
@@ -202,6 +203,7 @@ def _fitted(training: Training, seconds: float) -> Fitted:
         schema=training.experiment.source.schema,
         report=report,
         data=task.graphs,
+        graph=bound_graph(training.config, task.graphs),
     )
     if task.unit == "node" and training.experiment.size <= EXPLAINED:
         sample = attention_sample(fitted, task.graphs[0])

@@ -18,11 +18,14 @@ from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema
 from mgnni.errors import ArgumentError, DataError, check_choice
 from mgnni.files import atomic_write
+from mgnni.layers.blocks import state_names
+from mgnni.layers.fusion import ScaleConcat
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.config import Config, from_dict
 from mgnni.train.ensemble import build_model, meta_model
 from mgnni.train.folder import load_checkpoint
+from mgnni.train.inputs import check_bound_graph, model_inputs
 from mgnni.train.learner import check_graphs, prepared
 from mgnni.train.report import versions
 from mgnni.train.runs import Run
@@ -36,8 +39,8 @@ class Explained(NamedTuple):
     Attributes:
         chosen: Predicted classes, boolean, shape ``(rows, classes)``.
         probability: Probability of each class, shape ``(rows, classes)``.
-        attention: Weight of each scale, shape ``(rows, scales)``, if the model has scales; for
-            graphs the mean over their nodes.
+        attention: Weight of each of :attr:`Fitted.states`, shape ``(rows, states)``, if the model
+            weighs scales; for graphs the mean over their nodes.
     """
 
     chosen: Tensor
@@ -62,6 +65,7 @@ class Fitted:
         schema: How files are read; ``None`` for a benchmark.
         report: Report of the training; ``None`` if loaded from a file.
         data: Graphs of the training; ``None`` if loaded from a file.
+        graph: Hash of the only graph that the model can predict; ``None`` if it can predict others.
     """
 
     config: Config
@@ -76,6 +80,7 @@ class Fitted:
     schema: Schema | None = None
     report: dict[str, Any] | None = None
     data: tuple[Data, ...] | None = None
+    graph: str | None = None
 
     def __repr__(self) -> str:
         val = self.val[self.best].get(self.metric)
@@ -91,6 +96,11 @@ class Fitted:
         """Index of the run with the best validation metric; the first one if several are equal."""
         values = [one.get(self.metric, float("-inf")) for one in self.val]
         return values.index(max(values))
+
+    @property
+    def states(self) -> tuple[int | str, ...]:
+        """Names of the states that the model weighs: its scales, and what else it combines."""
+        return state_names(self.config.model)
 
     def model(self, run: int | None = None) -> GraphModel:
         """Return a module with the weights of a run, in evaluation mode.
@@ -142,7 +152,7 @@ class Fitted:
             return self.data
         if self.schema is None and isinstance(data, (Data, Dataset, list, tuple)):
             # The features of a benchmark are used as they are.
-            return tuple(_inputs(graph) for graph in ([data] if isinstance(data, Data) else data))
+            return tuple(model_inputs(graph) for graph in ([data] if isinstance(data, Data) else data))
         return self.open(data).graphs
 
     def open(self, data: Any) -> GraphFile:
@@ -168,16 +178,17 @@ class Fitted:
         if not graphs:
             raise ArgumentError("'data' must hold at least one graph (got none)")
         check_graphs(graphs, self.num_features)
+        check_bound_graph(self.config, graphs, self.graph)
         model = self.model(run)
         dtype = next(model.parameters()).dtype
         scores, attentions = [], []
         size = len(graphs) if len(graphs) == 1 else self.config.batch_size
         for start in range(0, len(graphs), size):
             some = [prepared(graph, self.config) for graph in graphs[start : start + size]]
-            batch = Batch.from_data_list([_inputs(graph) for graph in some])
+            batch = Batch.from_data_list([model_inputs(graph) for graph in some])
             several = batch.batch if len(graphs) > 1 or self.level == "graph" else None
             inputs = (batch.x.to(dtype), batch.edge_index, batch.edge_weight, several)
-            if isinstance(model, MGNNI):
+            if isinstance(model, MGNNI) and not isinstance(model.fusion, ScaleConcat):
                 logits, weight = model(*inputs, return_attention=True)
             else:
                 logits, weight = model(*inputs), None
@@ -211,6 +222,7 @@ class Fitted:
             "val": list(self.val),
             "schema": None if self.schema is None else self.schema.to_dict(),
             "weights": list(self.weights),
+            "graph": self.graph,
         }
 
     def save(self, path: str | Path) -> None:
@@ -284,14 +296,3 @@ def _form(tensor: Tensor) -> str:
     """Describe what a weight must have in common with that of the model."""
     kind = "a float" if tensor.is_floating_point() else f"a {tensor.dtype}"
     return f"{kind} tensor of shape {tuple(tensor.shape)}, {tensor.layout}"
-
-
-def _inputs(graph: Data) -> Data:
-    if not isinstance(graph, Data) or graph.x is None or graph.edge_index is None:
-        raise DataError(
-            f"a graph must be a PyG Data with x and edge_index (got {graph}); add what is missing"
-        )
-    kept = {"x": graph.x, "edge_index": graph.edge_index}
-    if graph.edge_weight is not None:
-        kept["edge_weight"] = graph.edge_weight
-    return Data(**kept, num_nodes=graph.num_nodes)

@@ -45,7 +45,7 @@ def write_predictions(
     chosen: Tensor,
     probabilities: Tensor,
     attention: Tensor | None = None,
-    scales: Sequence[int] = (),
+    scales: Sequence[int | str] = (),
     *,
     multilabel: bool = False,
     overwrite: bool = False,
@@ -60,7 +60,7 @@ def write_predictions(
         chosen (Tensor): Boolean mask of the predicted classes; one per row unless ``multilabel``.
         probabilities (Tensor): Probabilities of the classes.
         attention (Tensor, optional): Attention weights of the scales.
-        scales (list of int, optional): The scales.
+        scales (list of int or str, optional): Names of the scales.
         multilabel (bool, optional): Whether a row may have several labels; the prediction then
             lists them, separated by ``;``. (default: :obj:`False`)
         overwrite (bool, optional): Whether to replace an existing file. (default: :obj:`False`)

@@ -1,0 +1,62 @@
+"""What a trained model reads of a graph, and whether it is the graph it belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from torch_geometric.data import Data
+
+from mgnni.errors import ArgumentError, DataError
+from mgnni.train.config import Config
+
+
+def model_inputs(graph: Data) -> Data:
+    """Return a graph with features, edges and their weights only.
+
+    Args:
+        graph (Data): The graph.
+    """
+    if not isinstance(graph, Data) or graph.x is None or graph.edge_index is None:
+        raise DataError(
+            f"a graph must be a PyG Data with x and edge_index (got {graph}); add what is missing"
+        )
+    kept = {"x": graph.x, "edge_index": graph.edge_index}
+    if graph.edge_weight is not None:
+        kept["edge_weight"] = graph.edge_weight
+    return Data(**kept, num_nodes=graph.num_nodes)
+
+
+def bound_graph(config: Config, graphs: Sequence[Data]) -> str | None:
+    """Return a hash of the edges if a model embeds the nodes of its graph; otherwise ``None``.
+
+    Args:
+        config (Config): The model.
+        graphs (Sequence[Data]): Graphs of the training or of a prediction.
+    """
+    if getattr(config.model, "input_map", None) != "graph":
+        return None
+    found = hashlib.sha256()
+    for graph in graphs:
+        size = int(graph.num_nodes)
+        pairs = (graph.edge_index[0].long() * size + graph.edge_index[1].long()).sort().values
+        found.update(f"{size}:".encode() + pairs.cpu().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def check_bound_graph(config: Config, graphs: Sequence[Data], expected: str | None) -> None:
+    """Raise an error if a model embeds the nodes of another graph.
+
+    Args:
+        config (Config): The model.
+        graphs (Sequence[Data]): What to predict.
+        expected (str, optional): :func:`bound_graph` of the training; ``None`` if the model file
+            does not have it.
+    """
+    if expected is not None and bound_graph(config, graphs) != expected:
+        nodes = ", ".join(str(graph.num_nodes) for graph in graphs[:3])
+        raise ArgumentError(
+            f"'data' must be the graph of the training, of {config.model.num_nodes} nodes, whose "
+            f"nodes input_map='graph' embeds (got other edges, between {nodes} nodes); train with "
+            "input_map='mlp' to predict on other graphs"
+        )
