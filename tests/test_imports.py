@@ -24,7 +24,7 @@ LAYERS = [
 ]
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "files": set(),
+    "files": {"errors"},
     "version": set(),
     "data": {"errors", "files"},
     **{name: set(LAYERS[:place]) for place, name in enumerate(LAYERS)},

@@ -1,12 +1,15 @@
-"""Atomic file writes."""
+"""Atomic file writes, and JSON files."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+from mgnni.errors import DataError
 
 
 @contextlib.contextmanager
@@ -36,3 +39,24 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with contextlib.suppress(OSError):  # on a read-only file system it would hide the cause
             draft.unlink(missing_ok=True)
+
+
+def read_object(file: Any, remedy: str) -> dict[str, Any]:
+    """Return the object in a JSON file.
+
+    Args:
+        file (Path or Traversable): The file, on disk or in a package.
+        remedy (str): What to do if it has none, for the error message.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DataError(f"{file}: cannot be read ({reason}); {remedy}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file}: cannot be read as JSON; {remedy}") from error
+    if not isinstance(content, dict):
+        raise DataError(
+            f"{file}: must hold a JSON object (got a {type(content).__name__}); {remedy}"
+        )
+    return content

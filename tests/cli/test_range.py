@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from data.raw import expect, write_gin_folds, write_tu
 from mgnni.range import sound_range
 
 Call = Callable[..., Any]  # see conftest.py
@@ -121,3 +122,42 @@ def test_bad_usage_is_one_line(call: Call, tmp_path: Path, args: list[str], said
     assert line.startswith("mgnni range: error: ")
     assert said in line
     assert not (tmp_path / "new").exists()
+
+
+def test_each_layer_is_measured_with_its_norm_and_direction(call: Call, tmp_path: Path) -> None:
+    """On a directed chain, a layer along the edges reaches only behind, one against only ahead."""
+    folder, run = tmp_path / "mine", tmp_path / "run"
+    folder.mkdir()
+    nodes = "".join(f"{i},{'xy'[i % 2]},{i % 3}\n" for i in range(12))
+    (folder / "nodes.csv").write_text("id,label,a\n" + nodes)
+    (folder / "edges.csv").write_text(
+        "source,target\n" + "".join(f"{i},{i + 1}\n" for i in range(11))
+    )
+    options = ["--model", "gmgnni", "--scales", "1", "--epochs", "2", "--no-report"]
+    trained = call("train", folder, *options, "--blocks", "2", "--output", run)
+    assert trained.status == 0, trained.err
+    ended = call("range", run, "--json", "--output", tmp_path / "range")
+    assert ended.status == 0, ended.err
+    found = json.loads(ended.out)
+    assert [one["layer"] for one in found["ranges"]] == ["1", "2", "1-out", "2-out"]
+    # The spectral norm divides by the largest eigenvalue, which the Frobenius norm does not.
+    assert [one["eigenvalue"] for one in found["ranges"]] == pytest.approx([1] * 4, abs=1e-5)
+    counts = [11, 10]  # pairs at one and at two hops, once in each direction
+    for one in found["ranges"]:
+        assert one["profile"]["pairs"][1:3] == counts
+    assert found["model"]["profile"]["pairs"][1:3] == [2 * count for count in counts]
+
+
+def test_a_training_without_validation_is_measured(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tu(tmp_path, "MUTAG", [3 + graph % 5 for graph in range(43)], node_labels=True)
+    write_gin_folds(tmp_path / "gin_folds" / "MUTAG", 43, tested=4)
+    expect(monkeypatch, "mutag", graphs=43)
+    monkeypatch.setenv("MGNNI_DATA", str(tmp_path))
+    run = tmp_path / "run"
+    options = ["--rule", "gin", "--split", "0", "--epochs", "1", "--no-report", "--output", run]
+    trained = call("train", "mutag", *options)
+    assert trained.status == 0, trained.err
+    ended = call("range", run, "--samples", "4", "--output", tmp_path / "range")
+    assert ended.status == 0, ended.err

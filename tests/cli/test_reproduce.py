@@ -83,6 +83,18 @@ def test_the_table_alone_trains_nothing(call: Call, tmp_path: Path) -> None:
     assert {cell["state"] for cell in found["cells"]} == {"missing"}
 
 
+@pytest.mark.parametrize("content", ["3", "[]", "", '{"experiment": "x", "config": []}'])
+def test_a_damaged_report_is_named(call: Call, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "quick" / "heterophilic" / "gcn" / "texas" / "report.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    part = ("heterophilic", "--model", "gcn", "--data", "texas", "--quick", "--table")
+    ended = call("reproduce", *part, "--output", tmp_path)
+    assert ended.status == 1
+    assert f"{path}: " in ended.err
+    assert "delete it to train again" in ended.err
+
+
 def test_a_failed_training_is_reported_at_the_end(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

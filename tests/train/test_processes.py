@@ -31,7 +31,8 @@ def experiment(jobs: int | None, epochs: int = 40, **options: Any) -> Experiment
 
 
 def lasting(made: Fitted) -> dict[str, Any]:
-    return {key: value for key, value in (made.report or {}).items() if key != "seconds"}
+    machine = ("seconds", "peak_memory")
+    return {key: value for key, value in (made.report or {}).items() if key not in machine}
 
 
 def assert_same(one: Fitted, other: Fitted, folder: Path, other_folder: Path) -> None:

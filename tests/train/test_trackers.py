@@ -10,7 +10,7 @@ from mgnni.train.experiment import Experiment
 from mgnni.train.fit import train
 from mgnni.train.source import Source
 from mgnni.train.trackers import TRACKERS, check_tracker, make_tracker
-from train.cases import config, ignore, node_task, runs
+from train.cases import config, graph_task, ignore, node_task, runs
 
 
 def experiment(count: int = 2, **options) -> Experiment:
@@ -59,6 +59,29 @@ def test_a_hosted_tracker_is_told_every_epoch_and_the_scores(hosted, tmp_path):
         "test_accuracy/split-1-seed-0": scores[1],
         "test_accuracy/mean": report["score"]["mean"],
     }
+
+
+def test_a_tracker_is_told_the_epoch_of_each_group_that_other_processes_train(hosted, tmp_path):
+    name, told = hosted
+    source = Source(graph_task(splits=3), None, "here")
+    chosen = config(epochs=6, batch_size=4, head="graph")
+    made = Experiment(source, chosen, runs(3), device="cpu", jobs=2)
+    with make_tracker(name, made, tmp_path) as tracker:
+        report = train(made, tmp_path, on_epoch=tracker.after(ignore)).report
+    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    expected = {
+        (f"loss/split-{row['split'][0]}-seed-0", row["epoch"]): row["loss"][0] for row in log
+    }
+    found = [
+        ((key, values["epoch"]), values[key])
+        for what, values in told
+        if what == "log"
+        for key in values
+        if key.startswith("loss/")
+    ]
+    assert len(found) == len(expected) == 18
+    assert dict(found) == expected
+    assert report["peak_memory"] is None  # that of this process would say nothing
 
 
 def test_nothing_is_told_of_a_training_that_was_complete(hosted, tmp_path):

@@ -62,14 +62,17 @@ def show_range(found: Mapping[str, Any]) -> None:
 
 def _table(found: Mapping[str, Any]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    layers = any("layer" in one for one in found["ranges"])
     pairs = any(one["inside"] is not None for one in found["ranges"])
     names = [" gamma", "scale", "λ max", "decay/hop", "range", "proven ≤", "paper <"]
+    names = [*([" layer"] if layers else []), *names]
     for name in [*names, *(["labelled pairs in range"] if pairs else [])]:
         table.add_column(name, justify="right")
     for one in found["ranges"]:
         decay = "–" if one["decay"] is None else f"{one['decay']:.3f}"
         inside = "–" if one["inside"] is None else f"{100 * one['inside']:.1f} %"
         table.add_row(
+            *([one["layer"]] if layers else []),
             f"{one['gamma']:g}",
             str(one["scale"]),
             f"{one['eigenvalue']:.3g}",
@@ -96,7 +99,7 @@ def draw_range(found: Mapping[str, Any], file: IO[bytes]) -> None:
         reach = max([one["measured"] for one in some] + ([model["range"]] if model else []))
         shown = min(found["longest"], reach + 4) + 1
         for one, color in zip(some, COLORS, strict=False):
-            name = f"scale {one['scale']}"
+            name = f"scale {one['scale']}" + (f", layer {one['layer']}" if "layer" in one else "")
             axes.plot(*_curve(one["profile"]["largest"], shown), color=color, lw=2, label=name)
             axes.plot(*_curve(one["bound_curve"], shown), color=color, lw=1.2, ls="--")
             axes.plot(*_curve(one["printed_curve"], shown), color=color, lw=1.2, ls=":")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
+from torch_geometric.utils import to_undirected
 
 from mgnni.cli.arguments import UsageError
-from mgnni.data.registry import load_task
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.task import Task, is_labeled
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_scales
+from mgnni.layers.blocks import DirectedEquilibrium
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
+from mgnni.models.base import GraphModel
 from mgnni.range.advice import advise, recommend
 from mgnni.range.hops import hops_to
 from mgnni.range.measure import States, jacobian_influence
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from mgnni.cli.range import Range
 
 PREDICTIONS = 64  # nodes whose predictions are differentiated, unless asked otherwise
+OUT = "-out"  # in the name of a layer against the edges
 FEW_CLASSES = 10  # up to which there is one cotangent per class
 
 
@@ -63,8 +67,6 @@ def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     graph = _joined(source.graphs)
     edge_index, weight = graph.edge_index, graph.edge_weight
     if command.undirected:
-        from torch_geometric.utils import to_undirected
-
         edge_index, weight = to_undirected(
             edge_index, weight, num_nodes=graph.num_nodes, reduce="max"
         )
@@ -102,19 +104,9 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     batch = graph.batch if len(source.graphs) > 1 else None
     x = graph.x.to(next(model.parameters()).dtype)
     propagation = model.propagation(x.double(), graph.edge_index, graph.edge_weight, batch)
-    layers = [one for one in model.modules() if isinstance(one, MultiscaleEquilibrium)]
-    settings = [
-        Setting(layer.gamma, scale, value)
-        for layer in layers[:1]
-        for scale, value in eigenvalues(layer).items()
-    ]
-    study = study_range(
-        propagation,
-        settings,
-        theta=theta,
-        samples=samples,
-        labeled=source.labeled,
-        seed=seed,
+    layers = _layers(model)
+    study, names = _study_layers(
+        propagation, layers, theta=theta, samples=samples, labeled=source.labeled, seed=seed
     )
     measured, few = model, len(fitted.classes) <= FEW_CLASSES
     if fitted.level == "graph":
@@ -133,10 +125,13 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
         outputs="all" if few else "random",
         seed=seed,
     )
-    profile = hop_profile(influence, hops_to(propagation, nodes))
+    profile = hop_profile(influence, _hops(propagation, graph, nodes, influence))
     start = float(profile.largest[0])
     found = _result(source.name, propagation, study)
     found["run"] = str(path)
+    if len(layers) > 1:
+        for one, name in zip(found["ranges"], names, strict=True):
+            one["layer"] = name
     found["model"] = {
         "architecture": fitted.config.architecture,
         "of": "predictions" if fitted.level == "node" else "states",
@@ -144,6 +139,49 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
         "profile": profile.to_dict(),
     }
     return found
+
+
+def _layers(model: GraphModel) -> dict[str, MultiscaleEquilibrium]:
+    """Return the equilibrium layers of a model; the name of one against the edges ends in out."""
+    against = [one.against for one in model.modules() if isinstance(one, DirectedEquilibrium)]
+    found: dict[str, MultiscaleEquilibrium] = {}
+    for one in model.modules():
+        if isinstance(one, MultiscaleEquilibrium):
+            out = any(one is other for other in against)
+            number = 1 + sum(name.endswith(OUT) == out for name in found)
+            found[f"{number}{OUT if out else ''}"] = one
+    return found
+
+
+def _study_layers(
+    propagation: Propagation, layers: Mapping[str, MultiscaleEquilibrium], **options: Any
+) -> tuple[Study, list[str]]:
+    """Return the ranges of all layers, and the name of the layer of each."""
+    studies, names = [], []
+    for out, operator in ((False, propagation), (True, propagation.adjoint())):
+        some = {name: layer for name, layer in layers.items() if name.endswith(OUT) == out}
+        values = {name: eigenvalues(layer) for name, layer in some.items()}
+        settings = [
+            Setting(layer.gamma, scale, value)
+            for name, layer in some.items()
+            for scale, value in values[name].items()
+        ]
+        names += [name for name in some for _ in values[name]]
+        if settings or not (out or layers):
+            studies.append(study_range(operator, settings, **options))
+    ranges = tuple(one for study in studies for one in study.ranges)
+    longest = max(study.longest for study in studies)
+    return replace(studies[0], ranges=ranges, longest=longest), names
+
+
+def _hops(propagation: Propagation, graph: Data, nodes: Tensor, influence: Tensor) -> Tensor:
+    """Return distances along the edges, against them or both ways, as the model sends messages."""
+    for operator in (propagation, propagation.adjoint()):
+        distance = hops_to(operator, nodes)
+        if not bool((influence[distance < 0] > 0).any()):
+            return distance
+    both = to_undirected(graph.edge_index, num_nodes=graph.num_nodes)
+    return hops_to(Propagation.from_edge_index(both, graph.num_nodes), nodes)
 
 
 def eigenvalues(layer: MultiscaleEquilibrium) -> dict[int, float]:
@@ -187,7 +225,8 @@ def _joined(graphs: Sequence[Data]) -> Data:
 def _trained_on(folder: Path, options: dict[str, Any], fitted: Fitted) -> Graphs:
     """Return the graphs of a training, and check that they have not changed."""
     try:
-        stored = json.loads((folder / "config.json").read_text("utf-8"))["data"]
+        header = json.loads((folder / "config.json").read_text("utf-8"))
+        stored, rule = header["data"], header["rule"]
         origin, sizes = stored["origin"], (stored["nodes"], stored["edges"])
         expected = stored["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -196,7 +235,7 @@ def _trained_on(folder: Path, options: dict[str, Any], fitted: Fitted) -> Graphs
             "the output folder of mgnni train"
         ) from None
     if fitted.schema is None:
-        task = load_task(origin, **options)
+        task = find_source(origin, options=options, rule=rule).task
         same, source = describe(task)["fingerprint"] == expected, _of_task(task)
     else:
         source = _of_file(fitted.open(origin))

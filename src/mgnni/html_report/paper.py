@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mgnni.html_report.results import Result, read_object
+from mgnni.files import read_object
+from mgnni.html_report.results import REMEDY, Result
 
 DEFINITIONS = Path(__file__).parents[1] / "reproduce" / "experiments"
 
@@ -55,7 +56,7 @@ def read_rows(folder: Path = DEFINITIONS) -> list[Row]:
     """
     found = []
     for file in sorted(folder.glob("*.json")):
-        content = read_object(file)
+        content = read_object(file, REMEDY)
         name = str(content.get("name", file.stem))
         found += [_row(name, row) for row in content.get("rows", ()) if isinstance(row, dict)]
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.errors import DataError
+from mgnni.files import read_object
 
 REPORT = "report.json"
+REMEDY = "restore it, or leave it out"
 
 
 @dataclass(frozen=True)
@@ -140,23 +141,14 @@ def _files(path: Path) -> Iterator[Path]:
     yield from [own] if own.exists() else path.rglob(REPORT)
 
 
-def read_object(file: Path) -> dict[str, Any]:
-    """Return the object in a JSON file."""
-    try:
-        content = json.loads(file.read_text("utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise DataError(f"{file}: cannot be read as JSON; restore it, or leave it out") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{file}: must hold a JSON object (got a {type(content).__name__})")
-    return content
-
-
 def _result(file: Path, single: bool) -> Result | None:
     """Return the result in a file; ``None`` for a report of another command among others."""
-    report, folder = read_object(file), file.parent
+    report, folder = read_object(file, REMEDY), file.parent
     if report.get("command") != "train" and not single:
         return None
-    header = read_object(folder / "config.json") if (folder / "config.json").exists() else {}
+    header = (
+        read_object(folder / "config.json", REMEDY) if (folder / "config.json").exists() else {}
+    )
     try:
         _check(report)
         metric = report["metric"]

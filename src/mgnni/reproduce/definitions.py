@@ -29,7 +29,7 @@ def load_study(name: str) -> Study:
     Args:
         name (str): See :func:`study_names`.
     """
-    check_choice("name", name, study_names())
+    check_choice("experiments", name, (*study_names(), "all"))
     return make_study(name, json.loads((FOLDER / f"{name}.json").read_text("utf-8")))
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.errors import DataError, MgnniError
-from mgnni.files import atomic_write
+from mgnni.files import atomic_write, read_object
+from mgnni.reproduce.statistics import scores
 from mgnni.reproduce.study import QUICK_SPLITS, Cell
 from mgnni.train.folder import FILES
 from mgnni.train.report import to_json
@@ -43,15 +44,19 @@ def stored(cell: Cell, output: Path) -> Stored:
         output (Path): Folder of all experiments.
     """
     path = cell.folder(output) / REPORT
-    try:
-        report = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return Stored(MISSING)
-    except (ValueError, OSError) as error:
-        raise DataError(f"{path}: cannot be read as JSON; delete it to train again") from error
+    report = read_object(path, "delete it to train again")
     if "experiment" not in report:  # the process died before it was kept: it can be finished
         return Stored(MISSING)
-    why = _difference(cell, report)
+    try:
+        why = _difference(cell, report)
+        scores(report, cell.rule)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise DataError(
+            f"{path}: must be a report of mgnni reproduce (got {type(error).__name__}: {error}); "
+            "delete it to train again"
+        ) from error
     return Stored(OTHER if why else DONE, report, why)
 
 

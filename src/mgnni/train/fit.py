@@ -155,7 +155,7 @@ def train(
             torch.cuda.reset_peak_memory_stats(fabric.device)
         if output is None:
             _run(training, jobs, on_epoch, lambda: None)
-            return _fitted(training, time.perf_counter() - start)
+            return _fitted(training, time.perf_counter() - start, jobs)
         with Folder(output, experiment.checkpoint_every) as folder:
             state = folder.open(make_header(training), resume)
             if folder.complete:
@@ -167,7 +167,7 @@ def train(
                 on_note(f"{output}: no checkpoint to resume from; training starts at epoch 1")
             save = partial(_save, folder, training, start)
             _run(training, jobs, on_epoch, save)
-            fitted = _fitted(training, time.perf_counter() - start)
+            fitted = _fitted(training, time.perf_counter() - start, jobs)
             folder.finish(training, fitted.to_dict(), fitted.report or {})
     return fitted
 
@@ -187,9 +187,11 @@ def _ignore(epoch: Epoch) -> None:
     """Do nothing after an epoch."""
 
 
-def _fitted(training: Training, seconds: float) -> Fitted:
+def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
     task, results = training.task, training.results()
     report = make_report(training, seconds)
+    if jobs > 1:  # this process has trained nothing
+        report["peak_memory"] = None
     fitted = Fitted(
         config=training.config,
         level=task.level,

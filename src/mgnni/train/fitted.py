@@ -152,7 +152,9 @@ class Fitted:
             return self.data
         if self.schema is None and isinstance(data, (Data, Dataset, list, tuple)):
             # The features of a benchmark are used as they are.
-            return tuple(model_inputs(graph) for graph in ([data] if isinstance(data, Data) else data))
+            return tuple(
+                model_inputs(graph) for graph in ([data] if isinstance(data, Data) else data)
+            )
         return self.open(data).graphs
 
     def open(self, data: Any) -> GraphFile:

@@ -15,7 +15,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from mgnni.errors import DataError
-from mgnni.files import atomic_write
+from mgnni.files import atomic_write, read_object
 from mgnni.train.experiment import CHECKPOINT_EVERY
 from mgnni.train.report import to_json
 from mgnni.train.training import Training
@@ -78,7 +78,7 @@ class Folder:
                     f"{self.path}: already holds a training; continue it with --resume, or choose "
                     "another folder with --output"
                 )
-            check_same(self.path, _read_json(file, "choose another --output"), header)
+            check_same(self.path, read_object(file, "choose another --output"), header)
         else:
             for name in FILES:
                 if self._has(name):
@@ -109,7 +109,7 @@ class Folder:
 
     def report(self) -> dict[str, Any]:
         """Return the report of a complete training."""
-        return _read_json(self.path / "report.json", "delete it to finish the training again")
+        return read_object(self.path / "report.json", "delete it to finish the training again")
 
     def save(self, training: Training, seconds: float) -> None:
         """Write a checkpoint if it is due."""
@@ -176,19 +176,6 @@ def _packed(content: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
     torch.save(content, buffer)
     return buffer.getvalue()
-
-
-def _read_json(file: Path, remedy: str) -> dict[str, Any]:
-    """Return the object in a JSON file."""
-    try:
-        content = json.loads(file.read_text("utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise DataError(f"{file}: cannot be read as JSON; {remedy}") from error
-    if not isinstance(content, dict):
-        raise DataError(
-            f"{file}: must hold a JSON object (got a {type(content).__name__}); {remedy}"
-        )
-    return content
 
 
 def check_same(

@@ -115,12 +115,12 @@ class _Progress:
     training: Training
     on_epoch: OnEpoch
     latest: dict[int, Epoch] = field(default_factory=dict)
-    heard: int = 0
+    heard: list[Epoch] = field(default_factory=list)  # since the last call
 
     def add(self, group: int, epoch: Epoch) -> None:
         self.latest[group] = epoch
-        self.heard += 1
-        if self.heard >= len(self.latest):
+        self.heard.append(epoch)
+        if len(self.heard) >= len(self.latest):
             self.show()
 
     def end(self, group: int) -> None:
@@ -129,7 +129,7 @@ class _Progress:
         self.latest.pop(group, None)
 
     def show(self) -> None:
-        self.heard = 0
+        heard, self.heard = self.heard, []
         parts = [epoch for _, epoch in sorted(self.latest.items())]
         others = [s for group, s in self.training.pending.items() if group not in self.latest]
         finished = len(self.training.finished) + sum(len(state["finished"]) for state in others)
@@ -145,6 +145,7 @@ class _Progress:
                 epochs=parts[0].epochs,
                 waited=min(part.waited for part in parts),
                 finished=finished + sum(part.finished for part in parts),
+                parts=heard,
                 **lists,
             )
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -177,6 +177,8 @@ class Epoch:
         best_metric: Best validation metric so far per run; empty without a validation set.
         waited: Smallest number of epochs without improvement, over all runs.
         finished: Number of runs that are finished.
+        parts: If several processes train, the epochs of single groups since the last call; ``epoch``
+            is then the smallest number of all groups.
     """
 
     group: int
@@ -190,6 +192,7 @@ class Epoch:
     best_metric: list[float]
     waited: int
     finished: int
+    parts: list[Epoch] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
         """Return a row of ``log.jsonl``."""

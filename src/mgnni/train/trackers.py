@@ -40,7 +40,8 @@ class Tracker(ABC):
 
         def both(epoch: Epoch) -> None:
             on_epoch(epoch)
-            self._add(epoch)
+            for part in epoch.parts or [epoch]:
+                self._add(part)
 
         return both
 

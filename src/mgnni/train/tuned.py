@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from mgnni.errors import ArgumentError, DataError, check_choice
+from mgnni.files import read_object
 from mgnni.models.catalog import MGNNI, find_model
 from mgnni.train.config import Config
 from mgnni.train.presets import PRESETS, TUNED, preset_for
 
 STORED: Any = resources.files("mgnni.train") / "preset_files" / "tuned"  # MODEL-DATA.json
+
+REMEDY = "pass the preset.json of mgnni tune"
 
 
 def find_preset(
@@ -29,7 +31,7 @@ def find_preset(
         model (str, optional): Name of the model. (default: that of the file, or ``"mgnni"``)
     """
     if is_file(preset):
-        found = tuned_config(_read(Path(preset)), preset)
+        found = tuned_config(read_object(Path(preset), REMEDY), preset)
         if model not in (None, found.architecture):
             raise ArgumentError(
                 f"'model' must be {found.architecture!r}, which {preset} is for (got {model!r}); "
@@ -47,12 +49,16 @@ def find_preset(
             f"for: {model}-{data}); run `mgnni tune {data} --model {model}`, and pass its "
             "preset.json as the preset"
         )
-    return tuned_config(_read(file), file.name)
+    return tuned_config(read_object(file, REMEDY), file.name)
 
 
 def preset_model(preset: str) -> str:
     """Return the model that a preset is for; a preset with a name is for every model."""
-    return tuned_config(_read(Path(preset)), preset).architecture if is_file(preset) else MGNNI
+    return (
+        tuned_config(read_object(Path(preset), REMEDY), preset).architecture
+        if is_file(preset)
+        else MGNNI
+    )
 
 
 def is_file(preset: str) -> bool:
@@ -80,19 +86,3 @@ def tuned_config(found: dict[str, Any], name: str) -> Config:
         return Config.from_dict(found["config"])
     except ArgumentError as error:
         raise DataError(f"{name}: does not fit this version ({error}); tune again") from error
-
-
-def _read(file: Any) -> dict[str, Any]:
-    """Return the object in a JSON file, on disk or in the package."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise DataError(
-            f"{file}: cannot be read as JSON; pass the preset.json of mgnni tune"
-        ) from error
-    if not isinstance(content, dict):
-        raise DataError(
-            f"{file}: must hold a JSON object (got a {type(content).__name__}); pass the "
-            "preset.json of mgnni tune"
-        )
-    return content
