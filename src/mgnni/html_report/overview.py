@@ -237,7 +237,7 @@ def cost_figures(results: Sequence[Result]) -> list[Figure]:
             Figure(
                 title="Peak memory",
                 text="Most memory in use at a time: on the GPU, or by the whole process on a CPU. "
-                "Reports of earlier versions, and of trainings in several processes, do not have it.",
+                "Reports of earlier versions and of trainings in several processes do not have it.",
                 data=[_bars([(count or 0) / 2**20 for count in memory])],
                 layout={"xaxis": axis("MiB"), "yaxis": categories(labels)},
                 **shared,

@@ -177,8 +177,8 @@ class Epoch:
         best_metric: Best validation metric so far per run; empty without a validation set.
         waited: Smallest number of epochs without improvement, over all runs.
         finished: Number of runs that are finished.
-        parts: If several processes train, the epochs of single groups since the last call; ``epoch``
-            is then the smallest number of all groups.
+        parts: If several processes train, the epochs of single groups since the last call; then
+            ``epoch`` is the smallest number of all groups.
     """
 
     group: int
