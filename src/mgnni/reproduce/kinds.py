@@ -42,12 +42,15 @@ class Kind:
             whether there was something to draw. (default: :obj:`None`)
         alone (bool, optional): Whether the cell is measured by the clock, and must not run beside
             others. (default: :obj:`False`)
+        shared (bool, optional): Whether the report of the same training in another experiment is
+            taken instead of training again. (default: :obj:`False`)
     """
 
     measure: Callable[[Cell, Path, str, OnEpoch], dict[str, Any]]
     tables: Callable[[Study, Found, str], list[Sheet]]
     draw: Callable[[Study, Found, IO[bytes]], bool] | None = None
     alone: bool = False
+    shared: bool = False
 
 
 def source_of(cell: Cell) -> Source:
@@ -142,7 +145,7 @@ def _report(fitted: Fitted) -> dict[str, Any]:
 
 
 KINDS: dict[str, Kind] = {
-    "accuracy": Kind(accuracy, accuracy_tables),
+    "accuracy": Kind(accuracy, accuracy_tables, shared=True),
     "seconds": Kind(seconds, seconds_tables, alone=True),
     "attention": Kind(attention, attention_tables, attention_figure),
 }
