@@ -25,7 +25,8 @@ class Reproduce(Command):
     """Train the tables of the paper again.
 
     EXPERIMENT is heterophilic, ppi or graphs (the tables of accuracies), scales, attention or
-    attention-values (ablations), gamma or efficiency (times), or all. Every row of a table on
+    attention-values (ablations), gamma or efficiency (times), chains, colors, colors-explicit or
+    varying-gamma (synthetic studies of long ranges), or all. Every row of a table on
     every dataset is one training with all splits and several seeds. Finished ones are skipped and
     interrupted ones continued, so the command can be repeated at any time.
 
@@ -105,7 +106,9 @@ class Reproduce(Command):
         writable_folder(output)
         found = stored_cells(cells, output)
         kept = (DONE,) if self.replace else (DONE, OTHER)
-        missing = [cell for cell, one in found.items() if one.state not in kept]
+        # By their folders, because experiments may share cells.
+        wanted = {str(cell): cell for cell, one in found.items() if one.state not in kept}
+        missing = list(wanted.values())
         progress = Progress(found, missing, self.jobs)
         outcomes = run_cells(
             missing, output, device=self.device, jobs=self.jobs, follow=progress.follow
