@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import contains_self_loops, is_undirected
 
+from mgnni import Propagation
 from mgnni.data.chains import assign_parts, class_chains, color_chains, join_chains
 from mgnni.data.split import make_generator
 from mgnni.errors import ArgumentError
@@ -242,6 +243,8 @@ def test_self_loops_are_added_once_and_change_nothing_else() -> None:
     assert loops.tolist() == [list(range(48))] * 2
     for name in ("x", "y", "hop", *MASKS):
         assert torch.equal(plain[name], looped[name])
+    operator = Propagation.from_edge_index(looped.edge_index, 48).to_dense()
+    assert operator[5, 4:7].tolist() == [0.25, 0.5, 0.25], "with those that models add"
 
 
 def test_directed_edges_lead_away_from_the_colours() -> None:

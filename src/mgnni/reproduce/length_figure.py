@@ -97,19 +97,18 @@ def _panel(panel: SubFigure, title: str, group: str, curves: Sequence[Curve]) ->
     panel.subplots_adjust(left=0.095, right=0.745, top=0.845, bottom=0.16)
     looks = {curve.row.name: _look(curve.row, place) for place, curve in enumerate(curves)}
     dotted = [_draw(axes, curve, looks[curve.row.name]) for curve in curves]
-    told = []
+    runs = max(curve.runs for curve in curves)
+    told = [f"Bands: standard deviation of {runs} runs."] if runs > 1 else []
     if any(dotted):
         digits = f"{LAST_DIGITS['tol']:.0e}"
-        told.append(f"Dotted: the same weights, their equation solved in float64 to {digits}.")
+        told.append(f"Dotted: the same weights, solved in float64 to {digits}.")
     if any(curve.paper for curve in curves):
         told.append("Rings: the paper.")
     panel.text(0.095, 0.025, " ".join(told), size=8.5, color=FAINT)
     _frame(axes, curves)
     _labels(axes, curves, looks)
-    runs = {curve.runs for curve in curves}
-    spread = f"; mean ± standard deviation of {max(runs)} runs" if max(runs) > 1 else ""
     panel.text(0.095, 0.935, title, size=13, weight="bold", color=INK)
-    panel.text(0.095, 0.883, f"{group or 'Test accuracy'}{spread}", size=9, color=FAINT)
+    panel.text(0.095, 0.883, group or "Mean test accuracy", size=9, color=FAINT)
 
 
 def _draw(axes: Axes, curve: Curve, look: tuple[str, str, float]) -> bool:

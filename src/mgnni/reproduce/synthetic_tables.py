@@ -37,7 +37,8 @@ def distance_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         for row in study.rows:
             block = _accuracies(row, found, names)
             lines += [[row.title if not place else "", *one] for place, one in enumerate(block)]
-            reaches += [[row.title, *one] for one in _reaches(row, found, names)]
+            block = _reaches(row, found, names)
+            reaches += [[row.title if not place else "", *one] for place, one in enumerate(block)]
         titles = [column.title for column in study.columns if column.name in names]
         sheets.append(Sheet(group, ["", "nodes of a chain", *titles], lines, left=2))
         if reaches:
@@ -103,9 +104,13 @@ def response_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         block = []
         for title, path, form in RESPONSES:
             values = [cell and value_of(cell[1].report, "response", *path) for cell in cells]
-            block.append(
-                [title, *("" if value is None else form.format(value) for value in values)]
-            )
+            shown = ["" if value is None else form.format(value) for value in values]
+            if path[-1] in ("float32", "float64", "exact"):  # which end with the chain
+                shown = [
+                    f"all {text}" if cell and value == cell[0].options["length"] - 1 else text
+                    for text, value, cell in zip(shown, values, cells, strict=True)
+                ]
+            block.append([title, *shown])
             if path == ("ranges", "float32") and any(paper):
                 block.append(
                     ["numerically 0, paper", *("" if one is None else f"{one[0]}" for one in paper)]
