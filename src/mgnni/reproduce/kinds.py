@@ -42,12 +42,15 @@ class Kind:
             whether there was something to draw. (default: :obj:`None`)
         alone (bool, optional): Whether the cell is measured by the clock, and must not run beside
             others. (default: :obj:`False`)
+        shared (bool, optional): Whether the report of the same training in another experiment is
+            taken instead of training again. (default: :obj:`False`)
     """
 
     measure: Callable[[Cell, Path, str, OnEpoch], dict[str, Any]]
     tables: Callable[[Study, Found, str], list[Sheet]]
     draw: Callable[[Study, Found, IO[bytes]], bool] | None = None
     alone: bool = False
+    shared: bool = False
 
 
 def accuracy(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[str, Any]:
@@ -98,7 +101,7 @@ def attention(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[
 
 
 KINDS: dict[str, Kind] = {
-    "accuracy": Kind(accuracy, accuracy_tables),
+    "accuracy": Kind(accuracy, accuracy_tables, shared=True),
     "seconds": Kind(seconds, seconds_tables, alone=True),
     "attention": Kind(attention, attention_tables, attention_figure),
     "distance": Kind(distance, distance_tables, length_figure),

@@ -122,6 +122,7 @@ class Study:
             (default: :obj:`"accuracy"`)
         metric (str, optional): Name of the metric. (default: :obj:`"accuracy"`)
         rule (str, optional): Rule that selects the reported epoch. (default: :obj:`"validation"`)
+        beside (list[str], optional): More rules by which the same trainings are shown.
         seeds (int, optional): Number of seeds. (default: :obj:`1`)
         splits (list[int], optional): Splits; ``None`` uses all.
         reference (str, optional): Row whose paired differences from the others are shown.
@@ -139,6 +140,7 @@ class Study:
     kind: str = "accuracy"
     metric: str = "accuracy"
     rule: str = DEFAULT_RULE
+    beside: tuple[str, ...] = ()
     seeds: int = 1
     splits: tuple[int, ...] | None = None
     reference: str = ""
