@@ -15,10 +15,10 @@ from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.range import chain_influence
 from mgnni.reproduce.chain_length import reach
 from mgnni.reproduce.chain_response import chain_response
-from mgnni.reproduce.definitions import load_study, make_study, select, study_names
+from mgnni.reproduce.definitions import make_study, select
 from mgnni.reproduce.kinds import KINDS
 from mgnni.reproduce.store import DONE, MISSING, Stored
-from mgnni.reproduce.study import Cell, Study
+from mgnni.reproduce.study import Study
 from reproduce.cases import cell, run
 
 OPTIONS = {"length": 12, "num_splits": 1, "num_chains_per_class": 6, "num_features": 4}
@@ -129,25 +129,23 @@ def test_tables_and_figures_show_what_is_stored(tmp_path):
             assert lines["numerically 0, paper"] == "25"
 
 
-def test_a_shared_row_has_the_settings_of_the_other_experiment():
-    shared = 0
-    for name in study_names():
-        for one in load_study(name).cells():
-            if one.row.experiment is None:
-                continue
-            own = {row.name: row for row in load_study(one.row.experiment).rows}
-            other = Cell(load_study(one.row.experiment), own[one.row.name], one.column)
-            assert str(one) == str(other)
-            assert one.column in other.study.columns
-            assert one.config() == other.config()
-            assert (one.options, one.chosen_seeds, one.rule) == (
-                other.options,
-                other.chosen_seeds,
-                other.rule,
-            )
-            assert one.row == replace(other.row, experiment=one.row.experiment)
-            shared += 1
-    assert shared == 36, "MGNNI with three sets of scales, in twelve columns"
+def test_a_shared_training_must_have_measured_distances(tmp_path):
+    tiny, epochs = study("distance", {"name": "gcn"}), []
+    plain = cell("gcn", replace(tiny, kind="accuracy"))
+    run(plain, tmp_path)
+    one = cell("gcn", replace(tiny, name="distances"))
+    assert "copy_of" not in run(one, tmp_path, epochs.append).report
+    assert epochs, "the stored report has no distances"
+    again = cell("gcn", replace(tiny, name="again"))
+    assert run(again, tmp_path).report["copy_of"] == "distances/gcn/12"
+
+
+def test_both_studies_of_colours_have_the_same_mgnni():
+    cells = [select([name], models=["mgnni"]) for name in ("colors", "colors-explicit")]
+    assert len(cells[0]) == len(cells[1]) == 36
+    for one, other in zip(*cells, strict=True):
+        assert one.config() == other.config()
+        assert (one.column, one.row) == (other.column, other.row)
 
 
 def test_the_studies_have_twenty_runs():

@@ -106,9 +106,7 @@ class Reproduce(Command):
         writable_folder(output)
         found = stored_cells(cells, output)
         kept = (DONE,) if self.replace else (DONE, OTHER)
-        # By their folders, because experiments may share cells.
-        wanted = {str(cell): cell for cell, one in found.items() if one.state not in kept}
-        missing = list(wanted.values())
+        missing = [cell for cell, one in found.items() if one.state not in kept]
         progress = Progress(found, missing, self.jobs)
         outcomes = run_cells(
             missing, output, device=self.device, jobs=self.jobs, follow=progress.follow

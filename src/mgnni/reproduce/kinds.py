@@ -44,6 +44,8 @@ class Kind:
             others. (default: :obj:`False`)
         shared (bool, optional): Whether the report of the same training in another experiment is
             taken instead of training again. (default: :obj:`False`)
+        adds (str, optional): Entry of the report that only this kind measures.
+            (default: :obj:`""`)
     """
 
     measure: Callable[[Cell, Path, str, OnEpoch], dict[str, Any]]
@@ -51,6 +53,7 @@ class Kind:
     draw: Callable[[Study, Found, IO[bytes]], bool] | None = None
     alone: bool = False
     shared: bool = False
+    adds: str = ""
 
 
 def accuracy(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[str, Any]:
@@ -104,6 +107,6 @@ KINDS: dict[str, Kind] = {
     "accuracy": Kind(accuracy, accuracy_tables, shared=True),
     "seconds": Kind(seconds, seconds_tables, alone=True),
     "attention": Kind(attention, attention_tables, attention_figure),
-    "distance": Kind(distance, distance_tables, length_figure),
+    "distance": Kind(distance, distance_tables, length_figure, shared=True, adds="distance"),
     "response": Kind(response, response_tables, response_figure),
 }

@@ -72,8 +72,6 @@ class Row:
         changes (dict, optional): Hyperparameters that differ from the preset.
         data (dict, optional): The same for single columns, by name.
         columns (list, optional): Columns of the row; ``None`` if it has all.
-        experiment (str, optional): Another experiment that has the same row; its trainings are
-            used. ``None`` if the row has its own. (default: :obj:`None`)
         options (dict, optional): Options of the datasets.
         seeds (int, optional): Number of seeds, from 0; ``None`` if it is that of the experiment.
         rule (str, optional): Selection rule; ``None`` if it is that of the experiment.
@@ -89,7 +87,6 @@ class Row:
     changes: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
-    experiment: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     seeds: int | None = None
     rule: str | None = None
@@ -195,7 +192,7 @@ class Cell:
     quick: bool = False
 
     def __str__(self) -> str:
-        return f"{self.row.experiment or self.study.name}/{self.row.name}/{self.column.name}"
+        return f"{self.study.name}/{self.row.name}/{self.column.name}"
 
     def folder(self, output: Path) -> Path:
         """Return the folder of the cell."""
