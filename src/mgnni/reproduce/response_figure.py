@@ -77,7 +77,7 @@ def _together(axes: Axes, shown: Shown, log: bool) -> None:
         color = GAMMAS[places.index(cell.column.name) % len(GAMMAS)]
         hops, curve = _positive(values["float32"]) if log else _whole(values["float32"])
         axes.plot(hops, curve, color=color, lw=1.8, label=cell.column.title)
-        if log:
+        if log and len(hops) < len(values["float32"]):
             axes.plot(hops[-1], curve[-1], "x", color=color, ms=6)
         paper = cell.row.paper.get(cell.column.name)
         if log and paper is not None:
