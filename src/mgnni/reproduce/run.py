@@ -74,7 +74,7 @@ def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcom
         if there.state == OTHER:  # only now, so that no report is lost before its turn
             clear(cell, output)
         kind = KINDS[cell.study.kind]
-        report = copy_of_other(cell, output) if kind.shared else None
+        report = copy_of_other(cell, output, kind.adds) if kind.shared else None
         if report is None:
             report = keep(cell, output, kind.measure(cell, cell.folder(output), device, on_epoch))
     # One cell that fails, for whatever reason, does not stop the others.

@@ -196,7 +196,7 @@ class Cell:
 
     def folder(self, output: Path) -> Path:
         """Return the folder of the cell."""
-        return output / self.study.name / self.row.name / self.column.name
+        return output / str(self)
 
     @property
     def rule(self) -> str:
