@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import contains_self_loops, is_undirected
 
+from mgnni import Propagation
 from mgnni.data.chains import assign_parts, class_chains, color_chains, join_chains
 from mgnni.data.split import make_generator
 from mgnni.errors import ArgumentError
@@ -223,6 +224,29 @@ def test_the_minority_is_uniform_in_one_to_four_of_ten() -> None:
     assert torch.all((place - 0.25).abs() < 5 * (0.25 * 0.75 / 1000) ** 0.5)
 
 
+def test_colours_anywhere_are_at_uniform_places_and_have_the_same_majority() -> None:
+    data = color_chains(1000, 12, 3, seed=5, places="anywhere")
+    colored = data.x.view(2000, 12, -1)
+    assert torch.equal(colored.sum((1, 2)), torch.full((2000,), 3.0))
+    assert int(colored.sum(2).max()) == 1, "no node has two colours"
+    assert torch.equal(colored.sum(1)[:, :2].argmax(1), data.y.view(2000, 12)[:, 0])
+    share = colored.sum(2).mean(0)  # a quarter of the nodes, at every place
+    assert torch.all((share - 0.25).abs() < 5 * (0.25 * 0.75 / 2000) ** 0.5)
+    few = color_chains(3, 15, 4, seed=5, places="anywhere", **FEW)
+    assert few.hop.tolist() == distances(few)
+
+
+def test_self_loops_are_added_once_and_change_nothing_else() -> None:
+    plain, looped = color_chains(2, 12, seed=1), color_chains(2, 12, seed=1, self_loops=True)
+    assert looped.edge_index[:, : plain.num_edges].equal(plain.edge_index)
+    loops = looped.edge_index[:, plain.num_edges :]
+    assert loops.tolist() == [list(range(48))] * 2
+    for name in ("x", "y", "hop", *MASKS):
+        assert torch.equal(plain[name], looped[name])
+    operator = Propagation.from_edge_index(looped.edge_index, 48).to_dense()
+    assert operator[5, 4:7].tolist() == [0.25, 0.5, 0.25], "with those that models add"
+
+
 def test_directed_edges_lead_away_from_the_colours() -> None:
     both, away = color_chains(2, 12, seed=1), color_chains(2, 12, seed=1, directed=True)
     assert is_undirected(both.edge_index)
@@ -282,6 +306,8 @@ def test_length_and_split_leave_the_colours_alone() -> None:
         ({"length": True}, r"'length' must be an int .* \(got True\); "),
         ({"colored": 2}, r"'colored' must be an int of at least 3 \(got 2\); "),
         ({"num_features": 1}, r"'num_features' must be an int of at least 2 \(got 1\); "),
+        ({"places": "random"}, r"'places' must be one of .* \(got 'random'\)"),
+        ({"places": "anywhere", "directed": True}, r"'directed' must be False .* \(got True\)"),
         ({"seed": -1}, r"'seed' must be .* \(got -1\); "),
         ({"seed": 2**63}, r"'seed' must be .* below 2\*\*63 \(got \d+\)"),
         ({"split": "chain"}, r"'split' must be one of .* \(got 'chain'\); did you mean 'chains'"),

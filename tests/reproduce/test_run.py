@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from mgnni.errors import ConvergenceError
 from mgnni.reproduce.run import Pace, run_cells
-from mgnni.reproduce.store import stored
+from mgnni.reproduce.store import DONE, stored
 from reproduce.cases import cell, lasting, run, tiny
 
 
@@ -124,3 +125,18 @@ def test_the_time_left_comes_from_finished_cells():
     assert pace.left([one, one]) == 60
     pace.add(cell("gcn"), {"seconds": 8.0, "runs": [{"seed": 0}, {"seed": 1}]})
     assert pace.of(one) == 8
+
+
+def test_a_training_that_another_experiment_has_stored_is_not_repeated(tmp_path):
+    first = cell("gcn")
+    done = run(first, tmp_path)
+    other = cell("gcn", replace(tiny(), name="another"))
+    epochs = []
+    copied = run(other, tmp_path, epochs.append)
+    assert epochs == []
+    assert copied.report["runs"] == done.report["runs"]
+    assert (copied.report["experiment"], copied.report["copy_of"]) == (str(other), str(first))
+    assert stored(other, tmp_path).state == DONE
+    changed = cell("gcn", replace(tiny(seeds=3), name="longer"))  # more runs than are stored
+    run(changed, tmp_path, epochs.append)
+    assert epochs

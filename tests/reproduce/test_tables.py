@@ -49,6 +49,21 @@ def test_both_rules_are_side_by_side():
     assert any("mgnni reproduce tiny" in note for note in first.notes)
 
 
+def test_another_rule_of_the_same_trainings_is_shown_where_it_is_stored():
+    known = {"gin": {"mean": 0.55, "std": 0.05, "n": 2, "mark": "‡"}}
+    with_gin = Stored(DONE, report("fold-max", [0.5, 0.7], scores=known))
+    without = Stored(DONE, report("fold-max", [0.5, 0.7]))
+    first = tables(tiny(rule="fold-max", beside=("gin",)), with_gin, without, Stored(MISSING))[0]
+    assert [row[1:] for row in first.rows[:6]] == [
+        ["paper", "99.00 ± 1.00"],
+        ["ours", "60.00 ± 14.14†"],
+        ["ours, gin", "55.00 ± 5.00‡"],
+        ["ours, validation", "40.00 ± 0.00"],
+        ["ours", "60.00 ± 14.14†"],
+        ["ours, validation", "40.00 ± 0.00"],
+    ]
+
+
 def test_a_report_of_other_settings_is_marked():
     old = Stored(OTHER, report("validation", [0.5, 0.7]), "lr 0.1, now 0.2")
     first = tables(tiny(), old, Stored(MISSING), Stored(MISSING))[0]

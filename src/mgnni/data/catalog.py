@@ -166,7 +166,8 @@ _ALL = (
         "colors",
         Counts(1, 2000, 3920, 50, 2, 1),
         SAME_CHAINS,
-        "The authors add self-loops twice; that belongs to the operator, not to these data.",
+        "The authors add self-loops twice: once to the data (self_loops=True), once as all models "
+        "do. They colour the first ten nodes; the paper says some nodes (places='anywhere').",
         after="Liu et al. 2022",
     ),
     synthetic(

@@ -7,11 +7,13 @@ import math
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import add_self_loops
 
 from mgnni.data.split import make_generator
 from mgnni.errors import ArgumentError, check_choice
 
 SPLITS = ("nodes", "chains", "shuffle")
+PLACES = ("first", "anywhere")
 COLORS = 2
 
 
@@ -94,18 +96,21 @@ def color_chains(
     seed: int = 0,
     directed: bool = False,
     *,
+    places: str = "first",
+    self_loops: bool = False,
     split: str = "nodes",
     num_splits: int = 1,
     train_fraction: float = 0.05,
     val_fraction: float = 0.10,
 ) -> Data:
-    r"""Creates chains whose class is the more frequent colour of their first nodes.
+    r"""Creates chains whose class is the more frequent colour of some of their nodes.
 
     The first :math:`c` nodes of a chain carry one of two colours, one-hot in the first two
     features; all other features are zero. The minority colour is on :math:`r` of them, where
     :math:`r` is uniform in :math:`1, \dots, \lceil c/2 \rceil - 1`, at random places. The majority
     colour is the label of all nodes of the chain, so a node ``hop`` hops away can only learn it if
-    the counts are carried over this distance.
+    the counts are carried over this distance. These are the authors' data; as their paper words
+    the task, the coloured nodes are anywhere on the chain (``places="anywhere"``).
 
     The chains are consecutive, those of class 0 first; node ``i`` of a chain is next to ``i + 1``.
 
@@ -120,6 +125,10 @@ def color_chains(
             generator. (default: :obj:`0`)
         directed (bool, optional): Whether edges only lead away from the coloured end.
             (default: :obj:`False`)
+        places (str, optional): Which nodes are coloured: the ``"first"`` ones, or random ones
+            ``"anywhere"`` on the chain. (default: ``"first"``)
+        self_loops (bool, optional): Whether every node has a self-loop, as in the authors' data. A
+            model that adds self-loops then counts a node twice. (default: :obj:`False`)
         split (str, optional): What is assigned to training, validation and test, see
             :func:`class_chains`. (default: ``"nodes"``)
         num_splits (int, optional): Number of splits. (default: :obj:`1`)
@@ -128,7 +137,7 @@ def color_chains(
             test set. (default: :obj:`0.1`)
 
     Returns:
-        A graph as in :func:`class_chains`; ``hop`` is the distance of each node to the last
+        A graph as in :func:`class_chains`; ``hop`` is the distance of each node to the nearest
         coloured node, 0 for coloured nodes.
     """
     _check_int("num_chains_per_class", num_chains_per_class, 1)
@@ -140,15 +149,26 @@ def color_chains(
             f"'length' must be at least 'colored', {colored} (got {length}); make the chains "
             "longer, or colour fewer nodes"
         )
+    if check_choice("places", places, PLACES) == "anywhere" and directed:
+        raise ArgumentError(
+            "'directed' must be False with places='anywhere' (got True), since nodes before the "
+            "first colour would see none; leave it out"
+        )
     generator = make_generator(seed)
     label = torch.arange(COLORS).repeat_interleave(num_chains_per_class)
     color = _draw_colors(label, colored, generator)
+    place = torch.arange(colored).expand(label.numel(), -1)
+    if places == "anywhere":
+        place = torch.rand(label.numel(), length, generator=generator).argsort(1)[:, :colored]
     x = torch.zeros(label.numel(), length, num_features)
-    x[:, :colored].scatter_(2, color.unsqueeze(2), 1.0)
+    x[torch.arange(label.numel()).unsqueeze(1), place, color] = 1.0
     fractions = (train_fraction, val_fraction)
     part = assign_parts(label, length, split, fractions, num_splits, generator)
-    hop = (torch.arange(length) - (colored - 1)).clamp(min=0)
-    return join_chains(x, label, hop, directed, part)
+    hop = (torch.arange(length).view(-1, 1) - place.unsqueeze(1)).abs().amin(2)
+    data = join_chains(x, label, hop, directed, part)
+    if self_loops:
+        data.edge_index = add_self_loops(data.edge_index, num_nodes=data.num_nodes)[0]
+    return data
 
 
 def _draw_colors(label: Tensor, colored: int, generator: torch.Generator) -> Tensor:
@@ -167,7 +187,8 @@ def join_chains(x: Tensor, label: Tensor, hop: Tensor, directed: bool, part: Ten
     Args:
         x (Tensor): Features of shape ``(chains, length, num_features)``.
         label (Tensor): Class of each chain.
-        hop (Tensor): Distance of each node of a chain to what its label depends on.
+        hop (Tensor): Distance of each node of a chain to what its label depends on; of shape
+            ``(length,)``, or ``(chains, length)`` if chains differ.
         directed (bool): Whether edges only lead from a node to the next one.
         part (Tensor): Output of :func:`assign_parts`.
     """
@@ -180,7 +201,7 @@ def join_chains(x: Tensor, label: Tensor, hop: Tensor, directed: bool, part: Ten
         x=x.flatten(0, 1),
         edge_index=edge_index,
         y=label.repeat_interleave(length),
-        hop=hop.repeat(chains),
+        hop=hop.expand(chains, length).flatten(),
         chain=torch.arange(chains).repeat_interleave(length),
         train_mask=part == 0,
         val_mask=part == 1,

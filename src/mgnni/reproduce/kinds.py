@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
@@ -14,16 +13,17 @@ from typing import IO, Any
 import torch
 
 from mgnni.errors import ArgumentError
+from mgnni.reproduce.chain_length import distance
+from mgnni.reproduce.chain_response import response
 from mgnni.reproduce.figure import attention_figure
+from mgnni.reproduce.length_figure import length_figure
+from mgnni.reproduce.response_figure import response_figure
 from mgnni.reproduce.sheet import Found, Sheet
-from mgnni.reproduce.store import runs_of_cell
 from mgnni.reproduce.study import Cell, Study
+from mgnni.reproduce.synthetic_tables import distance_tables, response_tables
 from mgnni.reproduce.tables import accuracy_tables, attention_tables, seconds_tables
-from mgnni.train.experiment import Experiment
-from mgnni.train.fit import train
-from mgnni.train.fitted import Fitted
+from mgnni.reproduce.train_cell import report_of, source_of, train_cell
 from mgnni.train.runs import Epoch
-from mgnni.train.source import Source, find_source
 from mgnni.train.training import OnEpoch
 
 NODES = 100  # whose attention is stored
@@ -42,55 +42,23 @@ class Kind:
             whether there was something to draw. (default: :obj:`None`)
         alone (bool, optional): Whether the cell is measured by the clock, and must not run beside
             others. (default: :obj:`False`)
+        shared (bool, optional): Whether the report of the same training in another experiment is
+            taken instead of training again. (default: :obj:`False`)
+        adds (str, optional): Entry of the report that only this kind measures.
+            (default: :obj:`""`)
     """
 
     measure: Callable[[Cell, Path, str, OnEpoch], dict[str, Any]]
     tables: Callable[[Study, Found, str], list[Sheet]]
     draw: Callable[[Study, Found, IO[bytes]], bool] | None = None
     alone: bool = False
-
-
-def source_of(cell: Cell) -> Source:
-    """Read the data of a cell."""
-    return find_source(cell.column.dataset, options=cell.options)
-
-
-def train_cell(
-    cell: Cell,
-    folder: Path,
-    device: str,
-    on_epoch: OnEpoch,
-    source: Source | None = None,
-    jobs: int | None = None,
-) -> Fitted:
-    """Train a cell, or continue it from its checkpoint.
-
-    Args:
-        cell (Cell): The cell.
-        folder (Path): Its folder.
-        device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        on_epoch (Callable[[Epoch], None]): Called after every epoch.
-        source (Source, optional): Its data, if they have been read. (default: :obj:`None`)
-        jobs (int, optional): Number of processes; ``None`` chooses it, and uses one if this is a
-            process that was started beside others. (default: :obj:`None`)
-    """
-    source = source or source_of(cell)
-    on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
-    experiment = Experiment(
-        source,
-        cell.config(),
-        runs_of_cell(cell, len(source.task.splits)),
-        cell.rule,
-        device=device,
-        deterministic=on_cpu,
-        jobs=1 if multiprocessing.parent_process() is not None else jobs,
-    )
-    return train(experiment, folder, True, on_epoch, lambda note: None)
+    shared: bool = False
+    adds: str = ""
 
 
 def accuracy(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[str, Any]:
     """Return the scores of all runs."""
-    return _report(train_cell(cell, folder, device, on_epoch))
+    return report_of(train_cell(cell, folder, device, on_epoch))
 
 
 def seconds(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[str, Any]:
@@ -106,7 +74,7 @@ def seconds(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[st
         marks.append(time.perf_counter())
         on_epoch(epoch)
 
-    report = _report(train_cell(cell, folder, device, mark, source, jobs=1))
+    report = report_of(train_cell(cell, folder, device, mark, source, jobs=1))
     spans = [after - before for before, after in itertools.pairwise(marks)]
     if len(spans) < 2:
         raise ArgumentError(
@@ -132,17 +100,13 @@ def attention(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[
     table = [[round(value, 4) for value in row] for row in weight[nodes].tolist()]
     found = {"scales": list(fitted.config.model.scales), "nodes": nodes.tolist(), "weights": table}
     found["mean"] = [round(value, 4) for value in weight.mean(0).tolist()]
-    return {**_report(fitted), "attention_values": found}
-
-
-def _report(fitted: Fitted) -> dict[str, Any]:
-    if fitted.report is None:
-        raise RuntimeError("a training returns a report")
-    return fitted.report
+    return {**report_of(fitted), "attention_values": found}
 
 
 KINDS: dict[str, Kind] = {
-    "accuracy": Kind(accuracy, accuracy_tables),
+    "accuracy": Kind(accuracy, accuracy_tables, shared=True),
     "seconds": Kind(seconds, seconds_tables, alone=True),
     "attention": Kind(attention, attention_tables, attention_figure),
+    "distance": Kind(distance, distance_tables, length_figure, shared=True, adds="distance"),
+    "response": Kind(response, response_tables, response_figure),
 }

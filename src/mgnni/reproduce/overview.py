@@ -86,7 +86,7 @@ def summary(found: Found) -> list[dict[str, Any]]:
             values = scores(one.report or {}, rule)
             if values:
                 row["scores"][rule] = vars(summarize(values))
-        for name in ("timing", "attention_values", "seconds", "device"):
+        for name in ("timing", "attention_values", "distance", "response", "seconds", "device"):
             if one.report and name in one.report:
                 row[name] = one.report[name]
         rows.append(row)

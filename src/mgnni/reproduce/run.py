@@ -20,7 +20,15 @@ import torch
 from mgnni.data.catalog import find_entry
 from mgnni.errors import MgnniError
 from mgnni.reproduce.kinds import KINDS
-from mgnni.reproduce.store import DONE, OTHER, clear, keep, record_failure, stored
+from mgnni.reproduce.store import (
+    DONE,
+    OTHER,
+    clear,
+    copy_of_other,
+    keep,
+    record_failure,
+    stored,
+)
 from mgnni.reproduce.study import Cell
 from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch
@@ -65,8 +73,10 @@ def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcom
             return Outcome(cell, there.report)
         if there.state == OTHER:  # only now, so that no report is lost before its turn
             clear(cell, output)
-        report = KINDS[cell.study.kind].measure(cell, cell.folder(output), device, on_epoch)
-        report = keep(cell, output, report)
+        kind = KINDS[cell.study.kind]
+        report = copy_of_other(cell, output, kind.adds) if kind.shared else None
+        if report is None:
+            report = keep(cell, output, kind.measure(cell, cell.folder(output), device, on_epoch))
     # One cell that fails, for whatever reason, does not stop the others.
     except Exception as error:
         message = " ".join(str(error).split())

@@ -63,12 +63,20 @@ def ours(stored: Stored, rule: str) -> str:
         stored (Stored): The report of the cell.
         rule (str): Name of the rule.
     """
-    found = None if stored.report is None else scores(stored.report, rule)
-    if not found:
+    if stored.report is None:
         return ""
-    one = summarize(found)
+    found = scores(stored.report, rule)
+    if found:
+        one = summarize(found)
+        number = percent(one.mean, one.std)
+    else:
+        # Without curves, only the mean and the deviation of a rule over all runs are stored.
+        known = stored.report.get("scores", {}).get(rule)
+        if known is None:
+            return ""
+        number = percent(100 * known["mean"], known["std"] and 100 * known["std"])
     changed = CHANGED if stored.state == OTHER else ""
-    return f"{percent(one.mean, one.std)}{get_rule(rule).mark}{changed}"
+    return f"{number}{get_rule(rule).mark}{changed}"
 
 
 def parts(study: Study) -> dict[str, list[str]]:

@@ -80,6 +80,36 @@ def _difference(cell: Cell, report: Mapping[str, Any]) -> str:
     return f"{len(missing)} runs missing" if missing else ""
 
 
+def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] | None:
+    """Store the report of the same training in another experiment, and return it.
+
+    Tables share trainings, for example that of all scales with attention.
+
+    Args:
+        cell (Cell): A cell without a report.
+        output (Path): Folder of all experiments.
+        entry (str, optional): Entry that the report must have. (default: :obj:`""`)
+    """
+    folder = cell.folder(output)
+    if (folder / CONFIG).exists():  # it has been started here
+        return None
+    for path in sorted(folder.parents[2].glob(f"*/*/{cell.column.name}/{REPORT}")):
+        try:
+            report = json.loads(path.read_text("utf-8"))
+            same = report["dataset"] == cell.column.dataset and not _difference(cell, report)
+        except (ValueError, KeyError, OSError):  # not a report of ours, or damaged
+            continue
+        if same and entry and entry not in report:
+            continue
+        if same and report["quick"] == cell.quick and (path.parent / CONFIG).exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            copied = {**report, "experiment": str(cell), "copy_of": report["experiment"]}
+            _write(folder / CONFIG, json.loads((path.parent / CONFIG).read_text("utf-8")))
+            _write(folder / REPORT, copied)
+            return copied
+    return None
+
+
 def runs_of_cell(cell: Cell, splits: int) -> tuple[Run, ...]:
     """Return the runs of a cell.
 

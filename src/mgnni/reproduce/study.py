@@ -119,6 +119,7 @@ class Study:
             (default: :obj:`"accuracy"`)
         metric (str, optional): Name of the metric. (default: :obj:`"accuracy"`)
         rule (str, optional): Rule that selects the reported epoch. (default: :obj:`"validation"`)
+        beside (list[str], optional): More rules by which the same trainings are shown.
         seeds (int, optional): Number of seeds. (default: :obj:`1`)
         splits (list[int], optional): Splits; ``None`` uses all.
         reference (str, optional): Row whose paired differences from the others are shown.
@@ -136,6 +137,7 @@ class Study:
     kind: str = "accuracy"
     metric: str = "accuracy"
     rule: str = DEFAULT_RULE
+    beside: tuple[str, ...] = ()
     seeds: int = 1
     splits: tuple[int, ...] | None = None
     reference: str = ""
@@ -194,7 +196,7 @@ class Cell:
 
     def folder(self, output: Path) -> Path:
         """Return the folder of the cell."""
-        return output / self.study.name / self.row.name / self.column.name
+        return output / str(self)
 
     @property
     def rule(self) -> str:

@@ -34,7 +34,7 @@ def accuracy_tables(study: Study, found: Found, command: str) -> list[Sheet]:
     # Without numbers, a part of the table is left out; the first has those of the paper.
     sheets = [*sheets[:1], *(sheet for sheet in sheets[1:] if _has_numbers(sheet))]
     sheets += [*_places(study, found), *_differences(study, found)]
-    rules = sorted({cell.rule for cell in found} | {DEFAULT_RULE})
+    rules = sorted({cell.rule for cell in found} | {*study.beside, DEFAULT_RULE})
     told = [f"{name}{get_rule(name).mark}: {get_rule(name).description}." for name in rules]
     runs = "ours: mean ± standard deviation over all splits and seeds, in percent."
     sheets[0] = _with_notes(sheets[0], [runs, *told, *state_notes(study, found, command)])
@@ -62,9 +62,10 @@ def _scores(study: Study, found: Found, group: str, names: Sequence[str]) -> She
         block = [["paper", *paper]] if any(paper) else []
         if any(cell is not None for cell in here):
             block.append(["ours", *own])
-        if both and block:
-            honest = ["" if cell is None else ours(found[cell], DEFAULT_RULE) for cell in here]
-            block.append([f"ours, {DEFAULT_RULE}", *honest])
+        for rule in (*study.beside, DEFAULT_RULE) if both and block else ():
+            other = ["" if cell is None else ours(found[cell], rule) for cell in here]
+            if any(other):
+                block.append([f"ours, {rule}", *other])
         lines += [[row.title if not place else "", *line] for place, line in enumerate(block)]
     return Sheet(group, ["", "", *(column.title for column in columns)], lines, left=2)
 
