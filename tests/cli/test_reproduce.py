@@ -116,6 +116,8 @@ def test_a_failed_training_is_reported_at_the_end(
         (("heterophilc",), "did you mean 'heterophilic'"),
         (("ppi", "--model", "mgni"), "did you mean 'mgnni'"),
         (("ppi", "--jobs", "0"), "--jobs must be at least 1"),
+        (("ppi", "--seeds", "0", "0"), "--seeds must be distinct numbers"),
+        (("ppi", "--seeds", "-1"), "--seeds must be distinct numbers, at least 0"),
         (("graphs", "--model", "gin", "--data", "mutga"), "did you mean 'mutag'"),
     ],
 )

@@ -72,6 +72,13 @@ class Reproduce(Command):
             raise UsageError(f"EXPERIMENT must be one of {', '.join(study_names())}, or all")
         if self.jobs < 1:
             raise UsageError(f"--jobs must be at least 1 (got {self.jobs})")
+        if self.seeds is not None and (
+            min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds)
+        ):
+            raise UsageError(
+                "--seeds must be distinct numbers, at least 0 (got "
+                f"{' '.join(map(str, self.seeds))}); for example --seeds 0 1 2"
+            )
         cells = select(
             self.experiments, models=self.model, data=self.data, seeds=self.seeds, quick=self.quick
         )
