@@ -78,7 +78,7 @@ def test_presets_configurations_and_changes():
     base = node_task(1)
     task = Task("texas", base.graphs, stratified_labels(base), base.splits, "abc")
     one = fit(task, epochs=1, hidden_channels=4).config
-    assert (one.model.input_map, one.model.scales, one.epochs) == ("mlp-relu", (1, 2, 3), 1)
+    assert (one.model.input_map, one.model.scales, one.epochs) == ("mlp-relu", (1, 2), 1)
     other = fit(task, preset="authors", epochs=1).config
     assert (other.model.input_map, other.lr) == ("identity", 0.5)
     own = Config(ModelConfig(hidden_channels=3), epochs=2)

@@ -53,7 +53,8 @@ def check_bound_graph(config: Config, graphs: Sequence[Data], expected: str | No
         expected (str, optional): :func:`bound_graph` of the training; ``None`` if the model file
             does not have it.
     """
-    if expected is not None and bound_graph(config, graphs) != expected:
+    found = bound_graph(config, graphs)
+    if found is not None and expected is not None and found != expected:
         nodes = ", ".join(str(graph.num_nodes) for graph in graphs[:3])
         raise ArgumentError(
             f"'data' must be the graph of the training, of {config.model.num_nodes} nodes, whose "
