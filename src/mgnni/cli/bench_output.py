@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mgnni.cli.terminal import console_for
+from mgnni.figures import BASELINE, FAINT, INK, OTHERS, OURS, new_figure
 
 if TYPE_CHECKING:  # tables are printed without matplotlib
     from matplotlib.axes import Axes
@@ -18,9 +18,6 @@ if TYPE_CHECKING:  # tables are printed without matplotlib
 
 NOTE_WIDTH = 24  # minimum width of the notes in a table
 VERDICTS = {"missed": "not reached", "wrong": "wrong", "absent": "absent"}
-# Colours for the colour-blind, from Okabe and Ito: the baseline, and this library.
-BASELINE, OURS = "#d55e00", "#0072b2"
-INK, FAINT, OTHERS = "#222222", "#6b6b6b", "#b5b5b5"
 AXES = {
     "edges": "edges",
     "width": "channels",
@@ -147,14 +144,6 @@ FIGURES: dict[str, Callable[[Mapping[str, Any], IO[bytes]], None]] = {
     "epoch": draw_epoch,
     "scaling": draw_scaling,
 }
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure; matplotlib is imported here."""
-    from matplotlib.figure import Figure
-
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about font caches
-    return Figure(figsize=(width, height), dpi=200, facecolor="white", layout="constrained")
 
 
 def _timed(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

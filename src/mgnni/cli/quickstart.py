@@ -74,9 +74,9 @@ class Quickstart(Command):
         self._check()
         folder = writable_folder(self.output)
         # Imported late because they are slow to import.
-        from mgnni.cli.bench_output import new_figure
         from mgnni.cli.terminal import console_for
         from mgnni.data.chains import color_chains
+        from mgnni.figures import new_figure
         from mgnni.train.report import to_json, versions
 
         new_figure(1, 1)  # a missing matplotlib is reported before the training
@@ -270,8 +270,8 @@ def show(console: Console, report: Mapping[str, Any]) -> None:
 
 def draw(report: Mapping[str, Any], file: IO[bytes]) -> None:
     """Draw accuracy against distance, one curve per model, as a PNG."""
-    from mgnni.cli.bench_output import BASELINE, FAINT, INK, OURS, new_figure
     from mgnni.cli.terminal import small
+    from mgnni.figures import BASELINE, FAINT, INK, OURS, new_figure
 
     config = report["config"]
     figure = new_figure(7.6, 4.4)

@@ -8,8 +8,8 @@ from typing import IO, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from mgnni.cli.bench_output import new_figure
 from mgnni.cli.terminal import console_for, paragraph, small
+from mgnni.figures import new_figure
 
 INK, FAINT = "#222222", "#777777"
 COLORS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#8c8c8c")

@@ -23,7 +23,9 @@ from mgnni.solve.products import gram, is_large, large_product
 from mgnni.solve.scratch import scratch
 
 NORMS = ("frobenius", "spectral")
-ORDER = 512  # of the Schatten norm that stands for the spectral norm
+ORDER = 512  # of the Schatten norm that stands for the spectral norm; a power of two
+SQUARINGS = ORDER.bit_length() - 2  # of the Gram matrix, whose Frobenius norm has order two
+TINY = torch.finfo(torch.float64).tiny
 
 
 def normalized_gram(
@@ -152,54 +154,56 @@ class _SpectralGram(torch.autograd.Function):
     """As :class:`_NormalizedGram` with the Schatten norm, computed in float64."""
 
     @staticmethod
-    def forward(factor: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
         square = gram(factor.double())
-        norm, gradient = _schatten(square)
-        return (square / (norm + eps)).to(factor.dtype), norm, gradient
+        norm = _schatten_norm(square)
+        return square.div_(norm + eps).to(factor.dtype), norm
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         factor, ctx.eps = inputs
-        ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(factor, *output)
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(factor, output[1])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        factor, weight, norm, gradient = ctx.saved_tensors
+        factor, norm = ctx.saved_tensors
         with torch.autocast(factor.device.type, enabled=False):
+            double, grad = factor.double(), grads[0].double()
+            square = double.mT @ double
             if torch.is_grad_enabled():  # second derivatives need the whole graph
-                square = factor.double().mT @ factor.double()
-                norm, gradient = _schatten(square)
-                weight = (square / (norm + ctx.eps)).to(factor.dtype)
-            grad = grads[0]
-            beta = (grad * weight).sum((-2, -1), keepdim=True).double()
-            inner = (grad + grad.mT).double() - 2 * beta * gradient
-            return factor @ (inner / (norm + ctx.eps)).to(factor.dtype), None
+                norm = _schatten_norm(square)
+            size = norm + ctx.eps
+            beta = (grad * square / size).sum((-2, -1), keepdim=True)
+            inner = grad + grad.mT - 2 * beta * _norm_gradient(square / norm.clamp(min=TINY))
+            return (double @ (inner / size)).to(factor.dtype), None
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[Any, ...], factor: Tensor, eps: float
     ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         stack = factor.movedim(in_dims[0], 0)
-        return _SpectralGram.apply(stack, eps), (0, 0, 0)  # type: ignore[no-untyped-call]
+        return _SpectralGram.apply(stack, eps), (0, 0)  # type: ignore[no-untyped-call]
 
 
-def _schatten(square: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Returns the Schatten norm of a positive semidefinite :math:`G`, and its gradient.
+def _schatten_norm(square: Tensor) -> Tensor:
+    """The Schatten norm of a positive semidefinite matrix, shape ``(..., 1, 1)``.
 
-    :math:`G^{512}` comes from nine squarings, each of a matrix that is divided by its norm.
+    The power comes from repeated squaring; every square is divided by its norm.
     """
-    tiny = torch.finfo(square.dtype).tiny
-    scale = _norm(square).clamp(min=tiny)
+    scale = _norm(square).clamp(min=TINY)
     power, log, share = square / scale, scale.log(), 1.0
-    for _ in range(ORDER.bit_length() - 2):
+    for _ in range(SQUARINGS):
         power, share = power @ power, share / 2
-        size = _norm(power).clamp(min=tiny)
+        size = _norm(power).clamp(min=TINY)
         power, log = power / size, log + share * size.log()
-    norm = log.exp()
-    base = square / norm
+    return log.exp()
+
+
+def _norm_gradient(base: Tensor) -> Tensor:
+    """The gradient of the Schatten norm: the power of one order less of a matrix of norm one."""
     gradient = base
-    for _ in range(ORDER.bit_length() - 2):
+    for _ in range(SQUARINGS):
         base = base @ base
         gradient = gradient @ base
-    return norm, gradient
+    return gradient

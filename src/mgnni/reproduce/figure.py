@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-from typing import IO
+from typing import IO, Any
 
+from mgnni.figures import COLORS, FAINT, INK, new_figure
 from mgnni.reproduce.sheet import Found, value_of
-from mgnni.reproduce.study import Study
+from mgnni.reproduce.study import Cell, Study
 
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # of Okabe and Ito
-INK, FAINT = "#222222", "#6b6b6b"
+
+def values_shown(found: Found, entry: str) -> list[tuple[Cell, Any]]:
+    """Return the cells whose report has an entry, with its content.
+
+    Args:
+        found (Mapping[Cell, Stored]): Cells, and what is stored of them.
+        entry (str): Name of the entry.
+    """
+    values = ((cell, value_of(one.report, entry)) for cell, one in found.items())
+    return [(cell, value) for cell, value in values if value is not None]
 
 
 def attention_figure(study: Study, found: Found, file: IO[bytes]) -> bool:
@@ -23,17 +31,10 @@ def attention_figure(study: Study, found: Found, file: IO[bytes]) -> bool:
     Returns:
         bool: Whether there was something to draw.
     """
-    from matplotlib.figure import Figure
-
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about font caches
-    shown = [
-        (cell, values)
-        for cell, one in found.items()
-        if (values := value_of(one.report, "attention_values")) is not None
-    ]
+    shown = values_shown(found, "attention_values")
     if not shown:
         return False
-    figure = Figure(figsize=(4.2 * len(shown), 3.4), dpi=150, facecolor="white", layout="tight")
+    figure = new_figure(4.2 * len(shown), 3.4, dpi=150, layout="tight")
     panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axes, (cell, values) in zip(panels, shown, strict=True):
         order = sorted(values["weights"], reverse=True)  # by the weight of the first scale

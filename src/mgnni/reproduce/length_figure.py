@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from mgnni.figures import FAINT, INK, OTHERS, new_figure
 from mgnni.reproduce.chain_length import LAST_DIGITS
-from mgnni.reproduce.figure import FAINT, INK
 from mgnni.reproduce.sheet import Found, parts, value_of
 from mgnni.reproduce.statistics import scores, summarize
 from mgnni.reproduce.study import Row, Study
@@ -29,7 +28,7 @@ COLORS = {
     "ignn": "#009e73",
     "cgs": "#cc79a7",
 }
-OTHERS, MARKERS = "#b5b5b5", "sD^v<>PX"
+MARKERS = "sD^v<>PX"
 
 
 @dataclass
@@ -56,14 +55,11 @@ def length_figure(study: Study, found: Found, file: IO[bytes]) -> bool:
     Returns:
         bool: Whether there was something to draw.
     """
-    from matplotlib.figure import Figure
-
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about font caches
     groups = {group: _curves(study, found, names) for group, names in parts(study).items()}
     groups = {group: curves for group, curves in groups.items() if curves}
     if not groups:
         return False
-    figure = Figure(figsize=(7.6, 4.8 * len(groups)), dpi=200, facecolor="white")
+    figure = new_figure(7.6, 4.8 * len(groups), layout=None)
     panels = figure.subfigures(len(groups), 1, squeeze=False)[:, 0]
     for panel, (group, curves) in zip(panels, groups.items(), strict=True):
         _panel(panel, study.title, group, curves)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from mgnni.reproduce.figure import COLORS, FAINT, INK
-from mgnni.reproduce.sheet import Found, value_of
+from mgnni.figures import COLORS, FAINT, INK, new_figure
+from mgnni.reproduce.figure import values_shown
+from mgnni.reproduce.sheet import Found
 from mgnni.reproduce.study import Cell, Study
 
 if TYPE_CHECKING:
@@ -39,18 +39,11 @@ def response_figure(study: Study, found: Found, file: IO[bytes]) -> bool:
     Returns:
         bool: Whether there was something to draw.
     """
-    from matplotlib.figure import Figure
-
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about font caches
-    shown = [
-        (cell, values)
-        for cell, one in found.items()
-        if (values := value_of(one.report, "response")) is not None
-    ]
+    shown = values_shown(found, "response")
     if not shown:
         return False
     rows = (len(shown) + 2) // 3
-    figure = Figure(figsize=(9, 3.6 + 2.6 * rows), dpi=170, facecolor="white", layout="constrained")
+    figure = new_figure(9, 3.6 + 2.6 * rows, dpi=170)
     heights = [3.6, 2.6 * rows]
     above, below = figure.subfigures(2, 1, height_ratios=heights, squeeze=False)[:, 0]
     for axes, log in zip(above.subplots(1, 2), (False, True), strict=True):
