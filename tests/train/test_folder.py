@@ -32,6 +32,16 @@ def test_a_new_folder_holds_what_was_asked_for(tmp_path):
     assert json.loads((path / "config.json").read_text()) == json.loads(json.dumps(HEADER))
 
 
+def test_an_option_that_is_newer_than_the_folder_has_its_default(tmp_path):
+    older = {**HEADER, "config": {"lr": 0.1, "model": {"scales": (1, 2)}}}
+    newer = {**HEADER, "config": {"lr": 0.1, "model": {"scales": (1, 2), "blocks": 1}}}
+    opened(tmp_path, header=older)
+    opened(tmp_path, resume=True, header=newer)
+    newer["config"]["model"]["blocks"] = 2
+    with pytest.raises(DataError, match=r"model\.blocks = 1 \(asked for: 2\)"):
+        opened(tmp_path, resume=True, header=newer)
+
+
 def test_an_empty_folder_and_one_of_other_things_will_do(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / ".film.mkv.1.part").write_text("half of it")

@@ -26,7 +26,7 @@ def test_webkb_of_the_paper(name):
     assert len(build_model(chosen, 20, 5, "node").input_map.linear) == 2
     assert chosen.undirected
     # Chosen on the validation set.
-    assert chosen.model.scales == ((1, 2, 3) if "cornell" in name else (1, 2))
+    assert chosen.model.scales == ((1, 2, 3) if name == "wisconsin" else (1, 2))
     assert (chosen.lr, chosen.weight_decay) == (0.01, 5e-4)
 
 

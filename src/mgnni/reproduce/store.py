@@ -12,6 +12,7 @@ from mgnni.errors import DataError, MgnniError
 from mgnni.files import atomic_write, read_object
 from mgnni.reproduce.statistics import scores
 from mgnni.reproduce.study import QUICK_SPLITS, Cell
+from mgnni.train.config import Config
 from mgnni.train.folder import FILES
 from mgnni.train.report import to_json
 from mgnni.train.runs import Run
@@ -61,15 +62,16 @@ def stored(cell: Cell, output: Path) -> Stored:
 
 
 def _difference(cell: Cell, report: Mapping[str, Any]) -> str:
-    """Return the first setting of a report that is not that of the cell."""
+    """Return the first setting of a report that is not that of the cell.
+
+    An option that did not exist when the report was made counts as its default.
+    """
     try:
-        config = json.loads(to_json(cell.config().to_dict()))
-    except MgnniError as error:  # for example a preset that does not exist any more
+        there, asked = _settings(Config.from_dict(report["config"])), _settings(cell.config())
+    except MgnniError as error:  # for example a preset or an option that does not exist any more
         return str(error)
-    there = {**report["config"], **report["config"]["model"]}
-    asked = {**config, **config["model"]}
     for name in sorted(there.keys() | asked.keys()):
-        if name != "model" and there.get(name) != asked.get(name):
+        if there.get(name) != asked.get(name):
             return f"{name} {_short(there.get(name))}, now {_short(asked.get(name))}"
     if report["options"] != cell.options:
         return f"options {report['options']}, now {cell.options}"
@@ -78,6 +80,12 @@ def _difference(cell: Cell, report: Mapping[str, Any]) -> str:
     runs = {(run["split"], run["seed"]) for run in report["runs"]}
     missing = {(run.split, run.seed) for run in runs_of_cell(cell, report["data"]["splits"])} - runs
     return f"{len(missing)} runs missing" if missing else ""
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """Return all options of a training and its model, as plain data."""
+    data = json.loads(to_json(config.to_dict()))
+    return {**data.pop("model"), **data}
 
 
 def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] | None:

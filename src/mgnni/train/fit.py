@@ -152,6 +152,7 @@ def train(
     with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):
         training, start = Training(experiment, fabric), time.perf_counter()
         if fabric.device.type == "cuda":
+            torch.cuda.init()  # type: ignore[no-untyped-call]  # no device has been used yet
             torch.cuda.reset_peak_memory_stats(fabric.device)
         if output is None:
             _run(training, jobs, on_epoch, lambda: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import reprlib
@@ -14,8 +15,9 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
-from mgnni.errors import DataError
+from mgnni.errors import DataError, MgnniError
 from mgnni.files import atomic_write, read_object
+from mgnni.train.config import Config
 from mgnni.train.experiment import CHECKPOINT_EVERY
 from mgnni.train.report import to_json
 from mgnni.train.training import Training
@@ -187,6 +189,8 @@ def check_same(
 ) -> None:
     """Check that a folder holds what is asked for.
 
+    Options that did not exist when the folder was written count as their defaults.
+
     Args:
         folder (Path): The folder, for the message.
         there (dict[str, Any]): The header of what it holds, read from JSON.
@@ -194,7 +198,7 @@ def check_same(
         what (str, optional): What it holds, for the message. (default: :obj:`"training"`)
         ignored (Collection[str], optional): Entries that may differ, by their path.
     """
-    asked = json.loads(to_json(header))
+    there, asked = _completed(there), _completed(header)
     # Notes are texts, which may be worded differently in another version.
     ignored = {"data.notes", *ignored}
     for path, a, b in _differences(there, asked):
@@ -204,6 +208,14 @@ def check_same(
                 f"for: {reprlib.repr(b)}); repeat its options to continue it, or choose another "
                 "--output"
             )
+
+
+def _completed(header: dict[str, Any]) -> dict[str, Any]:
+    """Return a header as plain data, with all options of its configuration."""
+    with contextlib.suppress(MgnniError, KeyError):  # what is missing or unknown is a difference
+        header = {**header, "config": Config.from_dict(header["config"]).to_dict()}
+    data: dict[str, Any] = json.loads(to_json(header))
+    return data
 
 
 def _differences(a: Any, b: Any, path: str = "") -> list[tuple[str, Any, Any]]:
