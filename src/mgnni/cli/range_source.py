@@ -22,7 +22,7 @@ from mgnni.layers.blocks import DirectedEquilibrium
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.models.base import GraphModel
 from mgnni.range.advice import advise, recommend
-from mgnni.range.hops import hops_to
+from mgnni.range.hops import influence_hops
 from mgnni.range.measure import States, jacobian_influence
 from mgnni.range.profile import hop_profile
 from mgnni.range.study import Setting, Study, sample_nodes, study_range
@@ -125,7 +125,7 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
         outputs="all" if few else "random",
         seed=seed,
     )
-    profile = hop_profile(influence, _hops(propagation, graph, nodes, influence))
+    profile = hop_profile(influence, influence_hops(propagation, nodes, influence))
     start = float(profile.largest[0])
     found = _result(source.name, propagation, study)
     found["run"] = str(path)
@@ -172,16 +172,6 @@ def _study_layers(
     ranges = tuple(one for study in studies for one in study.ranges)
     longest = max(study.longest for study in studies)
     return replace(studies[0], ranges=ranges, longest=longest), names
-
-
-def _hops(propagation: Propagation, graph: Data, nodes: Tensor, influence: Tensor) -> Tensor:
-    """Return distances along the edges, against them or both ways, as the model sends messages."""
-    for operator in (propagation, propagation.adjoint()):
-        distance = hops_to(operator, nodes)
-        if not bool((influence[distance < 0] > 0).any()):
-            return distance
-    both = to_undirected(graph.edge_index, num_nodes=graph.num_nodes)
-    return hops_to(Propagation.from_edge_index(both, graph.num_nodes), nodes)
 
 
 def eigenvalues(layer: MultiscaleEquilibrium) -> dict[int, float]:

@@ -18,18 +18,8 @@ class EdgeMask(MessagePassing):  # type: ignore[misc]
     no parameters, and its owner masks its operator.
     """
 
-    explain: bool | None = None  # replaces a property that generates code for messages
-
     def __init__(self) -> None:
-        nn.Module.__init__(
-            self
-        )  # that of MessagePassing inspects messages, of which there are none
-        self._edge_mask: Tensor | None = None
-        self._loop_mask: Tensor | None = None
-        self._apply_sigmoid = True
-
-    def reset_parameters(self) -> None:
-        """There are no parameters."""
+        super().__init__(aggr=None)
 
     @property
     def value(self) -> Tensor | None:
@@ -87,6 +77,3 @@ class EdgeMask(MessagePassing):  # type: ignore[misc]
             "an explainer), whose messages are not entries of the operator times states; explain "
             "node features only, or another model"
         )
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"

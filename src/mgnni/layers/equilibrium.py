@@ -175,3 +175,6 @@ class MultiscaleEquilibrium(nn.Module):
             f"{self.channels}, scales={self.scales}, gamma={self.gamma}, {contraction}"
             f"solver={self.options.solver!r}, tol={self.options.tol:g}"
         )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"  # without the receiver of masks

@@ -62,7 +62,8 @@ class GraphModule(nn.Module):
     The graph is an ``edge_index``, a sparse adjacency matrix, or a :class:`~mgnni.Propagation`.
     The operator of an ``edge_index`` is cached as long as its tensors live and do not change.
 
-    Edge masks of PyG's explainers multiply the entries of the operator, see :mod:`mgnni.graph.masked`.
+    Edge masks of PyG's explainers multiply the entries of the operator, see
+    :mod:`mgnni.graph.masked`.
 
     The constructors of all subclasses that have an argument ``self_loops`` also accept PyG's name
     for it, ``add_self_loops``.
