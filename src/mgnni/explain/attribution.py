@@ -7,10 +7,10 @@ With states :math:`Z_s` of all scales :math:`s`, the output of :class:`~mgnni.MG
 1. Integrated gradients of :math:`h` give :math:`G_s` with
    :math:`y - y' = \sum_s \langle G_s, Z_s - Z_s' \rangle`; exactly if :math:`h` is linear.
 2. One adjoint solve per scale gives :math:`U_s = R_s^{\top}(G_s)`. Then
-   :math:`\langle G_s, Z_s - Z_s' \rangle = \sum_p \langle u_{s,p}, b_p - b_p' \rangle` exactly, and
-   the term of node :math:`p` is its contribution through scale :math:`s`.
-3. Integrated gradients of :math:`\langle \sum_s u_{s,p}, f(x_p) \rangle` distribute the contribution
-   of node :math:`p` over its features.
+   :math:`\langle G_s, Z_s - Z_s' \rangle = \sum_p \langle u_{s,p}, b_p - b_p' \rangle` exactly,
+   and the term of node :math:`p` is its contribution through scale :math:`s`.
+3. Integrated gradients of :math:`\langle \sum_s u_{s,p}, f(x_p) \rangle` distribute the
+   contribution of node :math:`p` over its features.
 """
 
 from __future__ import annotations
@@ -138,9 +138,7 @@ def attribute_equilibrium(
     u = torch.stack(adjoints)
 
     if len(model.blocks):  # every block mixes nodes
-        (grads,) = mean_gradients(
-            lambda x: (u * bias_of(x)).sum((1, 2)), [baseline], [x], steps
-        )
+        (grads,) = mean_gradients(lambda x: (u * bias_of(x)).sum((1, 2)), [baseline], [x], steps)
         nodes, features = ((x - baseline) * grads).sum(2), (x - baseline) * grads.sum(0)
     else:
         nodes = (u * (bias - start)).sum(2)

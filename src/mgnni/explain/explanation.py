@@ -19,7 +19,8 @@ class Explanation:
         index: Index of the node or graph.
         node: Index of the node in its graph; ``None`` for a graph.
         class_index: The class whose logit is explained.
-        against: The class whose logit is subtracted; ``None`` for the logit itself.
+        against: The class whose logit is subtracted, or ``"others"`` for the mean of all others;
+            ``None`` for the logit itself.
         predicted: The predicted class.
         probability: Predicted probability of ``class_index``.
         output: What is explained: a logit, or the difference of two.
@@ -42,7 +43,7 @@ class Explanation:
     index: int
     node: int | None
     class_index: int
-    against: int | None
+    against: int | str | None
     predicted: int
     probability: float
     output: float

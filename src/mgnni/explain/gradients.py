@@ -46,8 +46,8 @@ def mean_gradients(
         pairs = zip(start, end, strict=True)
         point = [torch.lerp(a, b, place).requires_grad_() for a, b in pairs]
         with torch.enable_grad():
-            values = function(*point).reshape(-1).unbind()
-        if not values[0].requires_grad:
+            values = function(*point).reshape(-1)
+        if not values.requires_grad:
             raise ArgumentError(
                 "'model' must be differentiable in its node features (got one that is not, such "
                 "as FDGNN, whose states are computed outside of autograd); change features one at "
@@ -55,11 +55,15 @@ def mean_gradients(
             )
         if not total:
             total = [one.new_zeros(len(values), *one.shape) for one in point]
-        for number, value in enumerate(values):
-            last = number == len(values) - 1
-            grads = torch.autograd.grad(
-                value, point, retain_graph=not last, allow_unused=True, materialize_grads=True
-            )
-            for sums, grad in zip(total, grads, strict=True):
-                sums[number].add_(grad, alpha=weight)
+        for sums, grads in zip(total, _gradients(values, point), strict=True):
+            sums.add_(grads, alpha=weight)
     return total
+
+
+def _gradients(values: Tensor, point: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return the gradients of several numbers, stacked."""
+    units = torch.eye(len(values), dtype=values.dtype, device=values.device)
+    options = {"allow_unused": True, "materialize_grads": True}
+    if len(values) > 1:
+        return torch.autograd.grad(values, point, units, is_grads_batched=True, **options)
+    return [grad.unsqueeze(0) for grad in torch.autograd.grad(values, point, units[0], **options)]

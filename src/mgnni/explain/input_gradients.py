@@ -2,12 +2,14 @@ r"""Mean gradients of input maps, in closed form where there is one.
 
 On the line from a baseline to the features, the inputs of the first ReLU move on a line as well,
 from :math:`u'` to :math:`u`. The mean derivative of a ReLU there is the secant
-:math:`(\mathrm{ReLU}(u) - \mathrm{ReLU}(u')) / (u - u')`, so integrated gradients of an MLP with one
-hidden layer are known exactly. Behind further ReLUs, a quadrature is needed; it runs on :math:`u`,
-which has fewer columns than the features.
+:math:`(\mathrm{ReLU}(u) - \mathrm{ReLU}(u')) / (u - u')`, so integrated gradients of an MLP with
+one hidden layer are known exactly. Behind further ReLUs, a quadrature is needed; it runs on
+:math:`u`, which has fewer columns than the features.
 """
 
 from __future__ import annotations
+
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -53,15 +55,14 @@ def input_gradients(
         - **x, baseline, output:** ``(num_nodes, in_channels)``
         - **cotangent:** ``(num_nodes, channels)``
     """
-    if isinstance(input_map, nn.Identity):
-        return cotangent
     if isinstance(input_map, GraphInput):
-        first, last = input_map.features.linear[0], input_map.linear
+        first, last = cast(nn.Linear, input_map.features.linear[0]), input_map.linear
         end, start = input_map.embedded(x, propagation), input_map.embedded(baseline, propagation)
         hidden = cotangent @ last.weight * _secant(start, end)
         return hidden @ first.weight
-    assert isinstance(input_map, MLP)
-    first, *rest = input_map.linear
+    if not isinstance(input_map, MLP):  # the identity
+        return cotangent
+    first, *rest = cast(list[nn.Linear], list(input_map.linear))
     end, start = first(x), first(baseline)
     if not rest:
         hidden = cotangent * _secant(start, end) if input_map.activate_last else cotangent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from mgnni.train.inputs import check_bound_graph, model_inputs
 from mgnni.train.learner import check_graphs, prepared
 
 BASELINES = ("zero", "mean")
+OTHERS = "others"  # the mean of all other logits
 TOL = 1e-11  # of the equations, relative
 
 
@@ -31,7 +33,7 @@ def explain_prediction(
     data: Any = None,
     *,
     class_index: int | None = None,
-    against: int | None = None,
+    against: int | str | None = None,
     baseline: str = "zero",
     steps: int = STEPS,
     run: int | None = None,
@@ -51,15 +53,40 @@ def explain_prediction(
             :obj:`None` uses those of the training. (default: :obj:`None`)
         class_index (int, optional): The class to explain; :obj:`None` explains the predicted one.
             (default: :obj:`None`)
-        against (int, optional): Explain the difference to the logit of this class, that is, why
-            one class and not the other. (default: :obj:`None`)
+        against (int or str, optional): Explain the difference to the logit of this class, that is,
+            why one class and not the other; ``"others"`` is the mean of all other logits. Unlike
+            a logit, differences do not change if all logits are shifted. (default: :obj:`None`)
         baseline (str, optional): Features that stand for no information: ``"zero"``, or
             ``"mean"``, the mean over the nodes of the graph. (default: ``"zero"``)
         steps (int, optional): Number of points of integrated gradients. (default: :obj:`64`)
         run (int, optional): Index of the run; :obj:`None` uses the best one.
             (default: :obj:`None`)
     """
-    graphs = fitted.read(data)
+    return explain_graphs(
+        fitted,
+        fitted.read(data),
+        index,
+        class_index=class_index,
+        against=against,
+        baseline=baseline,
+        steps=steps,
+        run=run,
+    )
+
+
+def explain_graphs(
+    fitted: Fitted, graphs: Sequence[Data], index: int, *, run: int | None = None, **options: Any
+) -> Explanation:
+    """Explains one prediction for graphs that have been read; see :func:`explain_prediction`.
+
+    Args:
+        fitted (Fitted): The trained model.
+        graphs (Sequence[Data]): Graphs with the features of the training.
+        index (int): The node or graph.
+        run (int, optional): Index of the run; :obj:`None` uses the best one.
+            (default: :obj:`None`)
+        **options (optional): Further arguments of :func:`explain_model`.
+    """
     check_graphs(graphs, fitted.num_features)
     check_bound_graph(fitted.config, graphs, fitted.graph)
     counts = [int(graph.num_nodes) if fitted.level == "node" else 1 for graph in graphs]
@@ -78,12 +105,9 @@ def explain_prediction(
         graph.edge_index,
         row if fitted.level == "node" else None,
         graph.edge_weight,
-        class_index=class_index,
-        against=against,
-        baseline=baseline,
         multilabel=fitted.multilabel,
-        steps=steps,
         index=index,
+        **options,
     )
 
 
@@ -95,7 +119,7 @@ def explain_model(
     edge_weight: Tensor | None = None,
     *,
     class_index: int | None = None,
-    against: int | None = None,
+    against: int | str | None = None,
     baseline: str | Tensor = "zero",
     multilabel: bool = False,
     steps: int = STEPS,
@@ -115,7 +139,8 @@ def explain_model(
         edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
         class_index (int, optional): The class; :obj:`None` for the predicted one.
             (default: :obj:`None`)
-        against (int, optional): The class to compare with. (default: :obj:`None`)
+        against (int or str, optional): The class to compare with, or ``"others"``.
+            (default: :obj:`None`)
         baseline (str or Tensor, optional): ``"zero"``, ``"mean"``, or features of all nodes.
             (default: ``"zero"``)
         multilabel (bool, optional): Whether every logit is a label of its own.
@@ -149,19 +174,7 @@ def explain_model(
         found = logits(x)
     predicted = int(found.argmax())
     chosen = predicted if class_index is None else class_index
-    for name, value in (("class_index", chosen), ("against", against)):
-        if value is not None and not 0 <= value < len(found):
-            raise ArgumentError(f"'{name}' must lie between 0 and {len(found) - 1} (got {value})")
-    if against == chosen:
-        raise ArgumentError(
-            f"'against' must be another class than the explained one (got {against} for both); "
-            "name the class that was not predicted"
-        )
-    cotangent = torch.zeros_like(found)
-    cotangent[chosen] = 1.0
-    if against is not None:
-        cotangent[against] = -1.0
-
+    cotangent = _cotangent(found, chosen, against)
     if isinstance(exact, GraphModule):
         operator = exact.propagation(x, edge_index, weight, batch)
     else:
@@ -207,3 +220,26 @@ def _baseline(baseline: str | Tensor, x: Tensor) -> Tensor:
     if check_choice("baseline", baseline, BASELINES) == "mean":
         return x.mean(0, keepdim=True).expand_as(x)
     return torch.zeros_like(x)
+
+
+def _cotangent(logits: Tensor, chosen: int, against: int | str | None) -> Tensor:
+    """Return the weight of each logit in what is explained."""
+    count = len(logits)
+    for name, value in (("class_index", chosen), ("against", against)):
+        if value not in (None, OTHERS) and value not in range(count):
+            raise ArgumentError(
+                f"'{name}' must be a class between 0 and {count - 1} (got {value!r}); classes are "
+                "numbered in the order of the columns of predict_proba"
+            )
+    if against == chosen or (against == OTHERS and count == 1):
+        raise ArgumentError(
+            f"'against' must be another class than the explained one, {chosen} of {count} (got "
+            f"{against!r}); name a class that was not predicted"
+        )
+    weight = torch.zeros_like(logits)
+    if against == OTHERS:
+        weight -= 1 / (count - 1)
+    elif against is not None:
+        weight[against] = -1.0  # type: ignore[index]
+    weight[chosen] = 1.0
+    return weight

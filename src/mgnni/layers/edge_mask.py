@@ -24,9 +24,8 @@ class EdgeMask(MessagePassing):  # type: ignore[misc]
     @property
     def value(self) -> Tensor | None:
         """Factor of each edge, shape ``(num_edges,)``; :obj:`None` if nothing is explained."""
-        if not self.explain or self._edge_mask is None:
-            return None
-        return self._edge_mask.sigmoid() if self._apply_sigmoid else self._edge_mask
+        mask: Tensor | None = self._edge_mask if self.explain else None
+        return mask.sigmoid() if mask is not None and self._apply_sigmoid else mask
 
     def mask(
         self,
