@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from problems import dense_solution, lopsided_edges
 from torch import Tensor, nn
 from torch_geometric.nn import GCN
 
@@ -15,6 +14,7 @@ from mgnni import MGNNI, ArgumentError, explain_model, make_model
 from mgnni.explain.gradients import mean_gradients
 from mgnni.explain.input_gradients import apply_input_map, input_gradients
 from mgnni.layers.input_map import make_input_map
+from problems import dense_solution, lopsided_edges
 
 EXACT: list[dict[str, Any]] = [
     {},

@@ -11,6 +11,7 @@ from rich.table import Table
 from mgnni.cli.terminal import console_for, paragraph
 
 WIDE = 40  # characters of a name
+LARGE = 0.05  # gap, relative, that is worth a warning
 SMALL = 5e-4  # share of all contributions of distances that are shown as one
 
 
@@ -58,18 +59,20 @@ def show_explanation(found: Mapping[str, Any]) -> None:
     if found["hops"]:
         console.print(_hop_table(found))
     exact = (
-        "propagation exact, by the resolvent; input map and head by integrated gradients"
+        "Propagation: exact, by the resolvent. Input map and head: integrated gradients."
         if found["exact_propagation"]
-        else "by integrated gradients of the whole model"
+        else "Integrated gradients of the whole model."
     )
-    paragraph(
-        console,
-        f"{exact}. Completeness gap: nodes {found['gap']:+.1e}, features "
-        f"{found['feature_gap']:+.1e} of {change:+.4f}.",
-        style="dim",
-    )
-    if max(abs(found["gap"]), abs(found["feature_gap"])) > 0.05 * abs(change):
-        paragraph(console, f"The gap is large; try --steps {4 * found['steps']}.", style="bold")
+    paragraph(console, exact, style="dim")
+    gaps = f"nodes {found['gap']:+.1e}, features {found['feature_gap']:+.1e}"
+    paragraph(console, f"Completeness gap: {gaps} of {change:+.4f}.", style="dim")
+    if max(abs(found["gap"]), abs(found["feature_gap"])) > LARGE * abs(change):
+        paragraph(
+            console,
+            f"The gap is large. Try --steps {4 * found['steps']}, or --baseline mean if the "
+            "model normalises the rows of its features, which has no limit at zero.",
+            style="bold",
+        )
     console.print()
 
 
