@@ -142,16 +142,17 @@ def test_a_linear_model_is_attributed_by_its_gradient() -> None:
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
             return torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[0]])
 
-    x = torch.tensor([[1.0, 0.0], [2.0, 3.0], [4.0, 5.0]])
+    x = torch.tensor([[1.0, 0.0, 0.0], [2.0, 3.0, 0.0], [4.0, 5.0, 0.0]])
     edge_index = torch.tensor([[0, 1], [2, 2]])
     found = explain_model(Sum(), x, edge_index, 2, class_index=1)
-    torch.testing.assert_close(found.features, torch.tensor([[0, 0], [0, 3], [0, 0]]).double())
+    wanted = torch.tensor([[0, 0, 0], [0, 3, 0], [0, 0, 0]]).double()
+    torch.testing.assert_close(found.features, wanted)
     assert (found.output, found.baseline_output, found.predicted) == (3, 0, 0)
     assert found.top_nodes().tolist() == [1]
     assert found.top_features().tolist() == [1]
     assert found.hops.tolist() == [1, 1, 0]
     others = explain_model(Sum(), x, edge_index, 2, class_index=1, against="others")
-    wanted = torch.tensor([[-1, 0], [-2, 3], [0, 0]]).double()
+    wanted = torch.tensor([[-0.5, 0, 0], [-1, 3, 0], [0, 0, 0]]).double()
     torch.testing.assert_close(others.features, wanted)
 
 

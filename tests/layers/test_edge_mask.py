@@ -195,13 +195,14 @@ def test_models_that_would_ignore_a_mask_refuse_it_and_work_afterwards(name: str
     torch.testing.assert_close(model(x, edge_index), before)
 
 
-@pytest.mark.parametrize("kind", ["layer", "conv", "model"])
+@pytest.mark.parametrize("kind", ["layer", "conv", "mgnni", "gcn"])
 def test_a_mask_of_other_edges_than_those_of_the_operator_is_an_error(kind: str) -> None:
     edge_index, _ = lopsided_edges()
     modules = {
         "layer": MultiscaleEquilibrium(3),
         "conv": EquilibriumConv(3, 3),
-        "model": MGNNI(3, 4, 2),
+        "mgnni": MGNNI(3, 4, 2),
+        "gcn": make_model("gcn", 3, 4, 2),
     }
     module, x = modules[kind], torch.randn(12, 3)
     operator = Propagation.from_edge_index(edge_index, 12)
