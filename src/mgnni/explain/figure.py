@@ -31,20 +31,23 @@ def draw_explanation(explanation: Explanation, names: Names, file: IO[bytes]) ->
         file (IO[bytes]): Where to write the PNG.
     """
     found = summarize(explanation, names, top=max(NODES, BARS))
+    panels = {
+        "by scale": list(found["paths"].items()) if len(found["paths"]) > 1 else [],
+        "by distance in hops": [
+            ("no path" if one["hops"] < 0 else str(one["hops"]), one["contribution"])
+            for one in found["hops"]
+            if one["size_share"] >= SMALL
+        ],
+        "by feature, of all nodes": [
+            (str(one["feature"]), one["contribution"]) for one in found["features"]
+        ],
+    }
+    filled = {title: bars[:BARS] for title, bars in panels.items() if bars}
     figure = new_figure(10.5, 6.2, dpi=160)
-    grid = figure.add_gridspec(3, 2, width_ratios=[1.9, 1])
-    network = figure.add_subplot(grid[:, 0])
-    _draw_network(network, explanation, names, found)
-    sides = [figure.add_subplot(grid[row, 1]) for row in range(3)]
-    named = [(str(one["feature"]), one["contribution"]) for one in found["features"][:BARS]]
-    _draw_bars(sides[0], "by scale", list(found["paths"].items())[:BARS])
-    by_hop = [
-        ("no path" if one["hops"] < 0 else str(one["hops"]), one["contribution"])
-        for one in found["hops"]
-        if one["size_share"] >= SMALL
-    ]
-    _draw_bars(sides[1], "by distance in hops", by_hop[:BARS])
-    _draw_bars(sides[2], "by feature, of all nodes", named)
+    grid = figure.add_gridspec(max(len(filled), 1), 2, width_ratios=[1.9, 1])
+    _draw_network(figure.add_subplot(grid[:, 0]), explanation, names, found)
+    for row, (title, bars) in enumerate(filled.items()):
+        _draw_bars(figure.add_subplot(grid[row, 1]), title, bars)
     what = f"{found['level']} {found['target']}: class {found['class']}"
     what += f" rather than {found['against']}" if found["against"] is not None else ""
     figure.suptitle(
@@ -111,15 +114,18 @@ def _draw_network(
             color=INK,
             zorder=3,
         )
-    axes.figure.colorbar(
+    bar = axes.figure.colorbar(
         dots,
         ax=axes,
         orientation="horizontal",
         shrink=0.5,
         pad=0.02,
         extend="neither" if target is None else "both",
+        ticks=[-largest, 0, largest],
+        format="%+.2g",
         label="contribution",
-    ).outline.set_visible(False)
+    )
+    bar.outline.set_visible(False)
     share = float(np.abs(value).sum()) / max(float(explanation.nodes.abs().sum()), 1e-300)
     every = found["contributing_nodes"]
     rings = ", on rings by distance" if explanation.hops is not None else ""
@@ -152,4 +158,5 @@ def _draw_bars(axes: Axes, title: str, bars: list[tuple[str, float]]) -> None:
     axes.axvline(0, color=FAINT, lw=0.8)
     axes.set_title(title, loc="left", size=9, color=INK)
     axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.locator_params(axis="x", nbins=5)
     axes.tick_params(labelsize=7.5, labelcolor=FAINT, color="#cccccc", length=2)
