@@ -27,7 +27,7 @@ FILES = ("explanation.json", "explanation.png")
 
 @dataclass(frozen=True, kw_only=True)
 class Explain(Command):
-    """Explain a prediction: which nodes, features and scales carried it.
+    """Show why a node or graph got its prediction.
 
     RUN is the output folder of mgnni train. NODE is the id of a node as in your files, its index,
     counted from 0, for a benchmark, or a graph for a model of whole graphs.
