@@ -10,7 +10,7 @@ from typing import Any
 
 from mgnni.errors import DataError, MgnniError
 from mgnni.files import atomic_write, read_object
-from mgnni.reproduce.statistics import scores
+from mgnni.data.statistics import scores
 from mgnni.reproduce.study import QUICK_SPLITS, Cell
 from mgnni.train.config import Config
 from mgnni.train.folder import FILES

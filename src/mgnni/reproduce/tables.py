@@ -16,7 +16,7 @@ from mgnni.reproduce.sheet import (
     state_notes,
     value_of,
 )
-from mgnni.reproduce.statistics import CONFIDENCE, difference, scores, summarize
+from mgnni.data.statistics import CONFIDENCE, difference, scores, summarize
 from mgnni.reproduce.study import Cell, Row, Study
 
 MEASURES = {"epoch": "s per epoch", "total": "s in total", "once": "s once, before"}
