@@ -411,3 +411,47 @@ def test_cora_in_tables_is_cora(call: Call, place: Path) -> None:
     tested = np.flatnonzero(part[order] == "test")
     right = np.array(predicted["prediction"]) == nodes["label"]
     assert right[tested].mean() == pytest.approx(scores["papers"], abs=1e-6)
+
+
+def test_the_config_of_a_training_is_taken_by_another_one(call: Call, place: Path) -> None:
+    asked = ("--model", "gcn", *QUICK, "--lr", "0.03", "--seeds", "3", "5", "--metric", "macro_f1")
+    assert call("train", "mine", *asked, "--no-report").status == 0
+    config = place / "runs" / "mine-gcn" / "config.json"
+    ended = call("train", "mine", "--config", config, "--device", "cpu", "--output", "again")
+    assert ended.status == 0, ended.err
+    first, again = report_of(config.parent), report_of(place / "again")
+    assert lasting(again) == lasting(first)
+    changes = ("--lr", "0.5", "--seeds", "7", "--device", "cpu", "--output", "other")
+    assert call("train", "many", "--config", config.parent, *changes).status == 0
+    other = report_of(place / "other")
+    assert (other["model"], other["metric"], other["runs"][0]["seed"]) == ("gcn", "macro_f1", 7)
+    assert other["config"] == {**first["config"], "lr": 0.5}
+    shown = words(call("train", "mine", "--config", config, "--help").out)
+    assert "Learning rate of Adam. (default: 0.03)" in shown
+    assert "(default: 3 5)" in shown
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ({"ruel": "validation"}, (), "unknown entry 'ruel'; did you mean 'rule'?"),
+        ({"config": {"learning": 1}}, (), "'config' must be one of"),
+        ({"config": {"lr": "fast"}}, (), "'config.lr' must be of type float (got 'fast')"),
+        ({"rule": "best"}, (), "'rule' must be one of"),
+        ({"runs": [3]}, (), "must hold the settings of a training"),
+        ({}, ("--model", "gcn"), "--model must be 'mgnni', which config.json is for (got 'gcn')"),
+        (
+            {},
+            ("--preset", "authors"),
+            "--config has all hyperparameters (got also --preset authors",
+        ),
+    ],
+)
+def test_a_config_that_is_wrong_is_refused_by_name(
+    call: Call, place: Path, change: dict[str, Any], arguments: tuple[str, ...], message: str
+) -> None:
+    (place / "config.json").write_text(json.dumps({"config": {"epochs": 2}, **change}))
+    ended = call("train", "mine", "--config", "config.json", *arguments)
+    assert (ended.status in (1, 2), ended.out) == (True, "")
+    assert message in ended.err
+    assert not (place / "runs").exists()

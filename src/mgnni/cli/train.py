@@ -19,6 +19,7 @@ from mgnni.data.tables.schema import TableOptions
 from mgnni.models.catalog import MGNNI, MODELS, find_model
 from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING, Config, changed, options_class
 from mgnni.train.presets import PRESETS
+from mgnni.train.settings import with_settings
 from mgnni.train.tuned import find_preset, is_file, preset_model
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Train(Command):
         "options": "--option",
         "model": "--model",
         "preset": "--preset",
+        "config": "--config",
     }
     no_options: ClassVar[Sequence[str]] = ("changes", "tables")
 
@@ -116,6 +118,9 @@ class Train(Command):
     preset: str = field(default="paper", metadata={"choices": PRESETS})
     """Hyperparameters: of the paper first, of its released code only, or found by mgnni tune; also
     the path of a preset.json of mgnni tune."""
+    config: Path | None = field(default=None, metadata={"metavar": "FILE", "unset": "none"})
+    """The config.json of another training: its model, hyperparameters, splits, seeds, rule and
+    metric are the defaults of this one."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
@@ -147,12 +152,13 @@ class Train(Command):
         early.add_argument(
             "--preset", type=lambda word: word if is_file(word) else names(word), default="paper"
         )
-        asked = early.parse(args, partly=True)
-        model = asked.get("model") or preset_model(asked["preset"])
+        early.add_argument("--config", type=Path)
+        asked = with_settings(early.parse(args, partly=True))
+        model = asked.pop("model", None) or preset_model(asked["preset"])
         data = next((arg for arg in args if not arg.startswith("-")), "")
         level = "graph" if list(Path(data).glob("graphs.*")) else "node"
         config = find_preset(benchmark_named(data) or "", level, asked["preset"], model)
-        shown = cls(data=data, architecture=model, preset=asked["preset"])
+        shown = cls(data=data, architecture=model, **asked)
 
         parser = Parser(prog, cls.__doc__)
         common = [one.name for one in fields(Command)]
@@ -179,6 +185,7 @@ class Train(Command):
     @classmethod
     def create(cls, values: Mapping[str, Any]) -> Train:
         """Return the command; what is neither its own nor of a file is a hyperparameter."""
+        values = with_settings(values)
         values = {"architecture": preset_model(values.get("preset", "paper")), **values}
         own = {one.name for one in fields(cls)}
         of_tables = {one.name for one in fields(TableOptions)}
