@@ -65,7 +65,8 @@ def test_a_folder_of_tables(call: Call, place: Path) -> None:
     assert (ended.status, ended.err) == (0, "")
     folder = place / "runs" / "mine"
     kept = {path.name for path in folder.iterdir()} - {".lock"}
-    assert kept == {"config.json", "log.jsonl", "model.pt", "report.json", "report.html"}
+    results = {"log.jsonl", "model.pt", "report.json", "report.html"}
+    assert kept == {"config.json", "state.pt", *results}
     report, shown = report_of(folder), words(ended.out)
     (run,) = report["runs"]
     assert (run["epochs"], report["score"]["n"], report["data"]["nodes"]) == (3, 1, 24)
@@ -278,13 +279,17 @@ def test_an_interrupted_training_goes_on(
     ended = call(*command, "--output", "broken", "--resume")
     assert (ended.status, ended.err) == (0, "")
     assert lasting(report_of(place / "broken")) == lasting(report_of(place / "whole"))
-    assert not (place / "broken" / "state.pt").exists()
 
 
 def test_resuming_nothing_is_said(call: Call, place: Path) -> None:
     ended = call("train", "mine", *QUICK, "--resume")
+    assert (ended.status, ended.out) == (1, "")
+    assert "runs/mine: no such folder, so there is nothing to resume; check --output" in ended.err
+    assert not (place / "runs").exists()
+    (place / "empty").mkdir()
+    ended = call("train", "mine", *QUICK, "--resume", "--output", "empty")
     assert ended.status == 0
-    assert "runs/mine: no checkpoint to resume from" in ended.err
+    assert "empty: no checkpoint to resume from" in ended.err
 
 
 def test_a_late_failure_keeps_what_was_done(

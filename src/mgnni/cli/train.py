@@ -102,13 +102,16 @@ class Train(Command):
     output: Path | None = field(default=None, metadata={"metavar": "FOLDER", "unset": "runs/DATA"})
     """Folder for model, log and report; existing files are not overwritten."""
     resume: bool = False
-    """Continue an interrupted training in that folder, with the same options."""
+    """Continue an interrupted training in that folder, with the same options; with more --epochs,
+    also a finished one."""
     split: tuple[str, ...] = field(default=("all",), metadata={"metavar": "INT|all"})
     """Splits to train on."""
     seeds: tuple[int, ...] = (0,)
     """Seeds of the initial weights and of dropout."""
     num_splits: int = 1
     """Number of splits to draw if the data have none: stratified, 60/20/20."""
+    folds: int | None = field(default=None, metadata={"unset": "splits drawn at random"})
+    """Number of folds of a stratified cross-validation, if the data have no splits."""
     rule: str = field(default=DEFAULT_RULE, metadata={"choices": CHOICES["rule"]})
     """How the epoch is chosen. Scores of rules that use test labels are marked."""
     metric: str | None = field(
@@ -210,6 +213,7 @@ class Train(Command):
             metric=self.metric,
             rule=self.rule,
             num_splits=self.num_splits,
+            folds=self.folds,
         )
         task = source.task
         preset = find_preset(source.preset, task.level, self.preset, self.architecture)
@@ -233,6 +237,7 @@ class Train(Command):
         from mgnni.html_report.page import write_training_page
         from mgnni.train.experiment import Experiment, runs_of
         from mgnni.train.fit import train
+        from mgnni.train.folder import check_resumable
         from mgnni.train.report import to_json
         from mgnni.train.trackers import check_tracker, make_tracker
 
@@ -253,6 +258,8 @@ class Train(Command):
         )
         other = "" if self.architecture == MGNNI else f"-{self.architecture}"
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
+        if self.resume:
+            check_resumable(output)
         try:
             with (
                 training_folder(output, self.checkpoint_every),

@@ -20,7 +20,7 @@ from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.fitted import Fitted
-from mgnni.train.folder import Folder
+from mgnni.train.folder import Folder, check_resumable
 from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
@@ -46,6 +46,7 @@ def fit(
     tables: TableOptions | None = None,
     metric: str | None = None,
     num_splits: int = 1,
+    folds: int | None = None,
     together: bool = True,
     device: str = "auto",
     deterministic: bool = False,
@@ -84,6 +85,8 @@ def fit(
             (default: :obj:`None`)
         num_splits (int, optional): Number of splits to draw if the data have none.
             (default: :obj:`1`)
+        folds (int, optional): Number of folds of a stratified cross-validation, instead of splits
+            drawn at random; pass ``split="all"`` to train all of them. (default: :obj:`None`)
         together (bool, optional): Train all runs on one graph as one batched model, with the same
             results. (default: :obj:`True`)
         device (str, optional): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
@@ -97,8 +100,9 @@ def fit(
             it again. (default: :obj:`1`)
         output (str or Path, optional): Folder for checkpoints, model, log and report; ``None``
             writes nothing. (default: :obj:`None`)
-        resume (bool, optional): Continue from the last checkpoint in ``output``. Without a
-            checkpoint there, training starts from the beginning, with a warning.
+        resume (bool, optional): Continue from the last checkpoint in ``output``, which must exist.
+            Without a checkpoint there, training starts from the beginning, with a warning. With
+            more ``epochs`` than before, runs that had reached the last epoch go on.
             (default: :obj:`False`)
         on_epoch (Callable[[Epoch], None], optional): Called after every epoch.
             (default: :obj:`None`)
@@ -108,7 +112,13 @@ def fit(
         Fitted: The trained model; its ``report`` has scores, rule and solver statistics.
     """
     source = find_source(
-        data, options=options, tables=tables, metric=metric, rule=rule, num_splits=num_splits
+        data,
+        options=options,
+        tables=tables,
+        metric=metric,
+        rule=rule,
+        num_splits=num_splits,
+        folds=folds,
     )
     task = source.task
     if config is None:
@@ -147,6 +157,8 @@ def train(
     on_epoch, on_note = on_epoch or _ignore, on_note or warnings.warn
     if resume and output is None:
         raise ArgumentError("'resume' needs 'output', the folder to continue in")
+    if resume and output is not None:
+        check_resumable(output)
     fabric = make_fabric(experiment.device, experiment.config.precision, experiment.deterministic)
     on_cpu, jobs = fabric.device.type == "cpu", count_jobs(experiment, fabric.device)
     with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):
@@ -161,6 +173,8 @@ def train(
             state = folder.open(make_header(training), resume)
             if folder.complete:
                 report, graphs = folder.report(), experiment.task.graphs
+                if folder.all_stopped:
+                    on_note("all runs had stopped early, so that more epochs change nothing")
                 return replace(Fitted.load(output), report=report, data=graphs)
             if state is not None:
                 start -= folder.restore(training, state)

@@ -27,7 +27,8 @@ def find_preset(
         level (str, optional): ``"node"`` or ``"graph"``, for data that has no preset.
             (default: :obj:`"node"`)
         preset (str, optional): ``"paper"``, ``"authors"``, ``"tuned"``, or the path of a
-            ``preset.json`` of ``mgnni tune`` or a ``config.json`` of ``mgnni train``. (default: :obj:`"paper"`)
+            ``preset.json`` of ``mgnni tune`` or a ``config.json`` of ``mgnni train``.
+            (default: :obj:`"paper"`)
         model (str, optional): Name of the model. (default: that of the file, or ``"mgnni"``)
     """
     if is_file(preset):
