@@ -1,6 +1,7 @@
 import json
 import os
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -370,3 +371,20 @@ def test_seconds_add_up(tmp_path, monkeypatch):
 
     fitted = train(experiment(), tmp_path, True, later)
     assert fitted.report["seconds"] == 80.0
+
+
+def test_progress_is_shown_on_a_terminal_or_if_asked(capsys, monkeypatch):
+    heard = []
+    fit(node_task(1), on_epoch=heard.append, **SHORT)
+    assert capsys.readouterr().err == ""
+    fit(node_task(2), split="all", on_epoch=heard.append, progress=True, **SHORT)
+    shown = capsys.readouterr().err
+    assert len(heard) == 8
+    assert "2 runs" in shown
+    assert "4/4" in shown
+    assert "best val" in shown
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    fit(node_task(1), **SHORT)
+    assert "split 0, seed 0" in capsys.readouterr().err
+    fit(node_task(1), progress=False, **SHORT)
+    assert capsys.readouterr().err == ""

@@ -18,6 +18,7 @@ from mgnni.errors import ArgumentError
 from mgnni.train.attention import attention_sample
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
+from mgnni.train.epoch_bar import epoch_bar
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.fitted import Fitted
 from mgnni.train.folder import Folder, check_resumable
@@ -54,6 +55,7 @@ def fit(
     output: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
+    progress: bool | None = None,
     **changes: Any,
 ) -> Fitted:
     """Train a model on a benchmark, on files, or on PyG objects.
@@ -68,7 +70,8 @@ def fit(
             folder or file, PyG object, or :class:`~mgnni.data.task.Task`.
         model (str, optional): Name of the model, see :data:`mgnni.models.catalog.MODELS`.
             (default: that of ``preset`` if it is a file, or ``"mgnni"``)
-        split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``.
+        split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``. By default
+            only the first split is trained, unlike ``mgnni train``, which trains all of them.
             (default: :obj:`0`)
         seed (int or Sequence[int], optional): Seeds of initial weights and dropout.
             (default: :obj:`0`)
@@ -106,6 +109,8 @@ def fit(
             (default: :obj:`False`)
         on_epoch (Callable[[Epoch], None], optional): Called after every epoch.
             (default: :obj:`None`)
+        progress (bool, optional): Show a progress bar; ``None`` shows it on a terminal only.
+            (default: :obj:`None`)
         **changes (Any): Fields of :class:`~mgnni.Config` or of its model to replace.
 
     Returns:
@@ -130,7 +135,8 @@ def fit(
         )
     config, runs = changed(config, changes), runs_of(task, split, seed)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
-    return train(experiment, None if output is None else Path(output), resume, on_epoch)
+    with epoch_bar(config.epochs, progress, on_epoch) as follow:
+        return train(experiment, None if output is None else Path(output), resume, follow)
 
 
 @settings_restored()
