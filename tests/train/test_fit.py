@@ -381,7 +381,7 @@ def test_progress_is_shown_on_a_terminal_or_if_asked(capsys, monkeypatch):
     shown = capsys.readouterr().err
     assert len(heard) == 8
     assert "2 runs" in shown
-    assert "4/4" in shown
+    assert "/4 [" in shown
     assert "best val" in shown
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     fit(node_task(1), **SHORT)
