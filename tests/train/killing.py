@@ -36,7 +36,7 @@ def train(folder: Path, always_save: bool) -> None:
     chosen = config(epochs=60, patience=25, batch_norm=True, lr=0.05)
     source = Source(task, None, "here")
     experiment = Experiment(source, chosen, runs(2, 2), together=False, device="cpu")
-    fit.train(experiment, folder, resume=folder.exists())
+    fit.train(experiment, folder, resume=True)
 
 
 def child(folder: Path, always_save: bool) -> int:

@@ -335,7 +335,6 @@ def test_resuming_without_a_checkpoint_starts_from_the_beginning_and_says_so(tmp
         fit(node_task(1), output=new, resume=True, **SHORT)
     assert not new.exists()
     new.mkdir()
-    (tmp_path / "other").mkdir()
     with pytest.warns(UserWarning, match="no checkpoint to resume from; training starts at epoch"):
         fitted = fit(node_task(1), output=new, resume=True, **SHORT)
     assert fitted.report["score"]["n"] == 1

@@ -20,7 +20,7 @@ def epoch_bar(
         show (bool, optional): Whether to draw it; ``None`` draws it on a terminal only.
         then (Callable[[Epoch], None], optional): Called after the bar. (default: :obj:`None`)
     """
-    from tqdm import tqdm  # comes with PyG
+    from tqdm import tqdm  # type: ignore[import-untyped]  # comes with PyG
 
     disable = None if show is None else not show
     with tqdm(total=epochs, unit="epoch", disable=disable, leave=False) as bar:

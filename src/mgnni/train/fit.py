@@ -135,6 +135,8 @@ def fit(
         )
     config, runs = changed(config, changes), runs_of(task, split, seed)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
+    if resume and output is not None:
+        check_resumable(Path(output))
     with epoch_bar(config.epochs, progress, on_epoch) as follow:
         return train(experiment, None if output is None else Path(output), resume, follow)
 
@@ -163,8 +165,6 @@ def train(
     on_epoch, on_note = on_epoch or _ignore, on_note or warnings.warn
     if resume and output is None:
         raise ArgumentError("'resume' needs 'output', the folder to continue in")
-    if resume and output is not None:
-        check_resumable(output)
     fabric = make_fabric(experiment.device, experiment.config.precision, experiment.deterministic)
     on_cpu, jobs = fabric.device.type == "cpu", count_jobs(experiment, fabric.device)
     with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):

@@ -13,7 +13,7 @@ from mgnni.train.tuned import tuned_config
 
 REMEDY = "pass the config.json that mgnni train wrote"
 # What a file may hold: the data and the machine do not carry over, the other entries do.
-IGNORED = ("format", "data", "device", "versions")
+IGNORED = ("format", "data", "device", "versions", "portfolio")
 ENTRIES = (*IGNORED, "config", "runs", "rule", "metric", "together", "deterministic")
 
 
