@@ -65,7 +65,8 @@ def test_a_folder_of_tables(call: Call, place: Path) -> None:
     assert (ended.status, ended.err) == (0, "")
     folder = place / "runs" / "mine"
     kept = {path.name for path in folder.iterdir()} - {".lock"}
-    assert kept == {"config.json", "log.jsonl", "model.pt", "report.json", "report.html"}
+    results = {"log.jsonl", "model.pt", "report.json", "report.html"}
+    assert kept == {"config.json", "state.pt", *results}
     report, shown = report_of(folder), words(ended.out)
     (run,) = report["runs"]
     assert (run["epochs"], report["score"]["n"], report["data"]["nodes"]) == (3, 1, 24)
@@ -278,13 +279,17 @@ def test_an_interrupted_training_goes_on(
     ended = call(*command, "--output", "broken", "--resume")
     assert (ended.status, ended.err) == (0, "")
     assert lasting(report_of(place / "broken")) == lasting(report_of(place / "whole"))
-    assert not (place / "broken" / "state.pt").exists()
 
 
 def test_resuming_nothing_is_said(call: Call, place: Path) -> None:
     ended = call("train", "mine", *QUICK, "--resume")
+    assert (ended.status, ended.out) == (1, "")
+    assert "runs/mine: no such folder, so there is nothing to resume; check --output" in ended.err
+    assert not (place / "runs").exists()
+    (place / "empty").mkdir()
+    ended = call("train", "mine", *QUICK, "--resume", "--output", "empty")
     assert ended.status == 0
-    assert "runs/mine: no checkpoint to resume from" in ended.err
+    assert "empty: no checkpoint to resume from" in ended.err
 
 
 def test_a_late_failure_keeps_what_was_done(
@@ -411,3 +416,47 @@ def test_cora_in_tables_is_cora(call: Call, place: Path) -> None:
     tested = np.flatnonzero(part[order] == "test")
     right = np.array(predicted["prediction"]) == nodes["label"]
     assert right[tested].mean() == pytest.approx(scores["papers"], abs=1e-6)
+
+
+def test_the_config_of_a_training_is_taken_by_another_one(call: Call, place: Path) -> None:
+    asked = ("--model", "gcn", *QUICK, "--lr", "0.03", "--seeds", "3", "5", "--metric", "macro_f1")
+    assert call("train", "mine", *asked, "--no-report").status == 0
+    config = place / "runs" / "mine-gcn" / "config.json"
+    ended = call("train", "mine", "--config", config, "--device", "cpu", "--output", "again")
+    assert ended.status == 0, ended.err
+    first, again = report_of(config.parent), report_of(place / "again")
+    assert lasting(again) == lasting(first)
+    changes = ("--lr", "0.5", "--seeds", "7", "--device", "cpu", "--output", "other")
+    assert call("train", "many", "--config", config.parent, *changes).status == 0
+    other = report_of(place / "other")
+    assert (other["model"], other["metric"], other["runs"][0]["seed"]) == ("gcn", "macro_f1", 7)
+    assert other["config"] == {**first["config"], "lr": 0.5}
+    shown = words(call("train", "mine", "--config", config, "--help").out)
+    assert "Learning rate of Adam. (default: 0.03)" in shown
+    assert "(default: 3 5)" in shown
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ({"ruel": "validation"}, (), "unknown entry 'ruel'; did you mean 'rule'?"),
+        ({"config": {"learning": 1}}, (), "'config' must be one of"),
+        ({"config": {"lr": "fast"}}, (), "'config.lr' must be of type float (got 'fast')"),
+        ({"rule": "best"}, (), "'rule' must be one of"),
+        ({"runs": [3]}, (), "must hold the settings of a training"),
+        ({}, ("--model", "gcn"), "--model must be 'mgnni', which config.json is for (got 'gcn')"),
+        (
+            {},
+            ("--preset", "authors"),
+            "--config has all hyperparameters (got also --preset authors",
+        ),
+    ],
+)
+def test_a_config_that_is_wrong_is_refused_by_name(
+    call: Call, place: Path, change: dict[str, Any], arguments: tuple[str, ...], message: str
+) -> None:
+    (place / "config.json").write_text(json.dumps({"config": {"epochs": 2}, **change}))
+    ended = call("train", "mine", "--config", "config.json", *arguments)
+    assert (ended.status in (1, 2), ended.out) == (True, "")
+    assert message in ended.err
+    assert not (place / "runs").exists()

@@ -149,6 +149,7 @@ def test_a_report_is_json_and_comes_back(task):
     assert text.endswith("}\n")
     again = json.loads(text)
     assert to_json(again) == text
+    assert len(set(again["data"].pop("split_fingerprints"))) == len(task.splits)
     assert again["data"] == json.loads(json.dumps(describe(task)))
 
 

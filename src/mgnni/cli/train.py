@@ -19,6 +19,7 @@ from mgnni.data.tables.schema import TableOptions
 from mgnni.models.catalog import MGNNI, MODELS, find_model
 from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING, Config, changed, options_class
 from mgnni.train.presets import PRESETS
+from mgnni.train.settings import with_settings
 from mgnni.train.tuned import find_preset, is_file, preset_model
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Train(Command):
         "options": "--option",
         "model": "--model",
         "preset": "--preset",
+        "config": "--config",
     }
     no_options: ClassVar[Sequence[str]] = ("changes", "tables")
 
@@ -100,13 +102,16 @@ class Train(Command):
     output: Path | None = field(default=None, metadata={"metavar": "FOLDER", "unset": "runs/DATA"})
     """Folder for model, log and report; existing files are not overwritten."""
     resume: bool = False
-    """Continue an interrupted training in that folder, with the same options."""
+    """Continue an interrupted training in that folder, with the same options; with more --epochs,
+    also a finished one."""
     split: tuple[str, ...] = field(default=("all",), metadata={"metavar": "INT|all"})
     """Splits to train on."""
     seeds: tuple[int, ...] = (0,)
     """Seeds of the initial weights and of dropout."""
     num_splits: int = 1
     """Number of splits to draw if the data have none: stratified, 60/20/20."""
+    folds: int | None = field(default=None, metadata={"unset": "splits drawn at random"})
+    """Number of folds of a stratified cross-validation, if the data have no splits."""
     rule: str = field(default=DEFAULT_RULE, metadata={"choices": CHOICES["rule"]})
     """How the epoch is chosen. Scores of rules that use test labels are marked."""
     metric: str | None = field(
@@ -116,6 +121,9 @@ class Train(Command):
     preset: str = field(default="paper", metadata={"choices": PRESETS})
     """Hyperparameters: of the paper first, of its released code only, or found by mgnni tune; also
     the path of a preset.json of mgnni tune."""
+    config: Path | None = field(default=None, metadata={"metavar": "FILE", "unset": "none"})
+    """The config.json of another training: its model, hyperparameters, splits, seeds, rule and
+    metric are the defaults of this one."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
@@ -147,12 +155,13 @@ class Train(Command):
         early.add_argument(
             "--preset", type=lambda word: word if is_file(word) else names(word), default="paper"
         )
-        asked = early.parse(args, partly=True)
-        model = asked.get("model") or preset_model(asked["preset"])
+        early.add_argument("--config", type=Path)
+        asked = with_settings(early.parse(args, partly=True))
+        model = asked.pop("model", None) or preset_model(asked["preset"])
         data = next((arg for arg in args if not arg.startswith("-")), "")
         level = "graph" if list(Path(data).glob("graphs.*")) else "node"
         config = find_preset(benchmark_named(data) or "", level, asked["preset"], model)
-        shown = cls(data=data, architecture=model, preset=asked["preset"])
+        shown = cls(data=data, architecture=model, **asked)
 
         parser = Parser(prog, cls.__doc__)
         common = [one.name for one in fields(Command)]
@@ -179,6 +188,7 @@ class Train(Command):
     @classmethod
     def create(cls, values: Mapping[str, Any]) -> Train:
         """Return the command; what is neither its own nor of a file is a hyperparameter."""
+        values = with_settings(values)
         values = {"architecture": preset_model(values.get("preset", "paper")), **values}
         own = {one.name for one in fields(cls)}
         of_tables = {one.name for one in fields(TableOptions)}
@@ -203,6 +213,7 @@ class Train(Command):
             metric=self.metric,
             rule=self.rule,
             num_splits=self.num_splits,
+            folds=self.folds,
         )
         task = source.task
         preset = find_preset(source.preset, task.level, self.preset, self.architecture)
@@ -226,6 +237,7 @@ class Train(Command):
         from mgnni.html_report.page import write_training_page
         from mgnni.train.experiment import Experiment, runs_of
         from mgnni.train.fit import train
+        from mgnni.train.folder import check_resumable
         from mgnni.train.report import to_json
         from mgnni.train.trackers import check_tracker, make_tracker
 
@@ -246,6 +258,8 @@ class Train(Command):
         )
         other = "" if self.architecture == MGNNI else f"-{self.architecture}"
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
+        if self.resume:
+            check_resumable(output)
         try:
             with (
                 training_folder(output, self.checkpoint_every),

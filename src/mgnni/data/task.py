@@ -245,7 +245,7 @@ class Task:
 
 
 def stratified_labels(task: Task) -> Tensor:
-    """Returns all labels, to stratify splits by them; not for training.
+    """Returns all labels, to stratify splits by them or to write them down; not for training.
 
     Args:
         task (Task): The task.

@@ -143,7 +143,7 @@ class MultiscaleEquilibrium(nn.Module):
         """
         check_propagation(propagation)
         self.edge_mask.check(propagation)
-        double = self.dtype is torch.float64 and bias.device == propagation.device
+        double = (self.dtype or bias.dtype) is torch.float64 and bias.device == propagation.device
         if double and propagation.dtype is not torch.float64:
             raise ArgumentError(
                 "'propagation' must be float64 like the layer (got "

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mgnni.data.statistics import scores
 from mgnni.errors import DataError, MgnniError
 from mgnni.files import atomic_write, read_object
-from mgnni.reproduce.statistics import scores
 from mgnni.reproduce.study import QUICK_SPLITS, Cell
 from mgnni.train.config import Config
 from mgnni.train.folder import FILES

@@ -18,9 +18,10 @@ from mgnni.errors import ArgumentError
 from mgnni.train.attention import attention_sample
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
+from mgnni.train.epoch_bar import epoch_bar
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.fitted import Fitted
-from mgnni.train.folder import Folder
+from mgnni.train.folder import Folder, check_resumable
 from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
@@ -46,6 +47,7 @@ def fit(
     tables: TableOptions | None = None,
     metric: str | None = None,
     num_splits: int = 1,
+    folds: int | None = None,
     together: bool = True,
     device: str = "auto",
     deterministic: bool = False,
@@ -53,6 +55,7 @@ def fit(
     output: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
+    progress: bool | None = None,
     **changes: Any,
 ) -> Fitted:
     """Train a model on a benchmark, on files, or on PyG objects.
@@ -67,7 +70,8 @@ def fit(
             folder or file, PyG object, or :class:`~mgnni.data.task.Task`.
         model (str, optional): Name of the model, see :data:`mgnni.models.catalog.MODELS`.
             (default: that of ``preset`` if it is a file, or ``"mgnni"``)
-        split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``.
+        split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``. By default
+            only the first split is trained, unlike ``mgnni train``, which trains all of them.
             (default: :obj:`0`)
         seed (int or Sequence[int], optional): Seeds of initial weights and dropout.
             (default: :obj:`0`)
@@ -84,6 +88,8 @@ def fit(
             (default: :obj:`None`)
         num_splits (int, optional): Number of splits to draw if the data have none.
             (default: :obj:`1`)
+        folds (int, optional): Number of folds of a stratified cross-validation, instead of splits
+            drawn at random; pass ``split="all"`` to train all of them. (default: :obj:`None`)
         together (bool, optional): Train all runs on one graph as one batched model, with the same
             results. (default: :obj:`True`)
         device (str, optional): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
@@ -97,10 +103,13 @@ def fit(
             it again. (default: :obj:`1`)
         output (str or Path, optional): Folder for checkpoints, model, log and report; ``None``
             writes nothing. (default: :obj:`None`)
-        resume (bool, optional): Continue from the last checkpoint in ``output``. Without a
-            checkpoint there, training starts from the beginning, with a warning.
+        resume (bool, optional): Continue from the last checkpoint in ``output``, which must exist.
+            Without a checkpoint there, training starts from the beginning, with a warning. With
+            more ``epochs`` than before, runs that had reached the last epoch go on.
             (default: :obj:`False`)
         on_epoch (Callable[[Epoch], None], optional): Called after every epoch.
+            (default: :obj:`None`)
+        progress (bool, optional): Show a progress bar; ``None`` shows it on a terminal only.
             (default: :obj:`None`)
         **changes (Any): Fields of :class:`~mgnni.Config` or of its model to replace.
 
@@ -108,7 +117,13 @@ def fit(
         Fitted: The trained model; its ``report`` has scores, rule and solver statistics.
     """
     source = find_source(
-        data, options=options, tables=tables, metric=metric, rule=rule, num_splits=num_splits
+        data,
+        options=options,
+        tables=tables,
+        metric=metric,
+        rule=rule,
+        num_splits=num_splits,
+        folds=folds,
     )
     task = source.task
     if config is None:
@@ -120,7 +135,10 @@ def fit(
         )
     config, runs = changed(config, changes), runs_of(task, split, seed)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
-    return train(experiment, None if output is None else Path(output), resume, on_epoch)
+    if resume and output is not None:
+        check_resumable(Path(output))
+    with epoch_bar(config.epochs, progress, on_epoch) as follow:
+        return train(experiment, None if output is None else Path(output), resume, follow)
 
 
 @settings_restored()
@@ -161,6 +179,8 @@ def train(
             state = folder.open(make_header(training), resume)
             if folder.complete:
                 report, graphs = folder.report(), experiment.task.graphs
+                if folder.all_stopped:
+                    on_note("all runs had stopped early, so that more epochs change nothing")
                 return replace(Fitted.load(output), report=report, data=graphs)
             if state is not None:
                 start -= folder.restore(training, state)

@@ -94,7 +94,7 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "config": experiment.config.to_dict(),
         "parameters": sum(one.numel() for one in experiment.model.parameters()),
         "together": experiment.together,
-        "data": describe(task),
+        "data": {**describe(task), "split_fingerprints": split_fingerprints(task)},
         "solver": training.certificates.to_dict(),
         "device": device_name(training.fabric.device),
         "versions": versions(),
@@ -142,6 +142,22 @@ def fingerprint(task: Task) -> str:
         # Flattened, since an empty tensor of any other shape cannot be viewed as bytes.
         digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
+
+
+def split_fingerprints(task: Task) -> list[str]:
+    """Return a hash of each split: rows of all sets, and training and validation labels.
+
+    Two models can be compared on a split whose hash is the same, however features are read.
+    """
+    found = []
+    for index in range(len(task.splits)):
+        digest = hashlib.sha256()
+        tensors = [task.rows(index, part) for part in PARTS]
+        for tensor in (*tensors, *(task.targets(index, part) for part in ("train", "val"))):
+            digest.update(f"{tuple(tensor.shape)}".encode())
+            digest.update(tensor.double().flatten().view(torch.uint8).numpy().data)
+        found.append(digest.hexdigest()[:16])
+    return found
 
 
 def to_json(data: Mapping[str, Any]) -> str:
