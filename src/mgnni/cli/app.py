@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from mgnni.cli.arguments import Command, UsageError, layout
 from mgnni.cli.bench import Bench
 from mgnni.cli.datasets import Datasets
+from mgnni.cli.inspect import Inspect
 from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
@@ -34,7 +35,10 @@ Example: mgnni predict runs/texas texas
 """
 COMMANDS: dict[str, type[Command]] = {
     one.__name__.lower(): one
-    for one in (Quickstart, Datasets, Models, Train, Tune, Predict, Range, Report, Reproduce, Bench)
+    for one in (
+        *(Quickstart, Datasets, Inspect, Models, Train, Tune, Predict),
+        *(Range, Report, Reproduce, Bench),
+    )
 }
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")

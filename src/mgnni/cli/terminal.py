@@ -87,7 +87,7 @@ def show_dataset(found: Mapping[str, Any]) -> None:
         sizes.add_row("train / val / test", "", _part_sizes(found["parts"]))
     console.print(sizes)
     options = (f"{name}={default!r}" for name, default in found["options"].items())
-    _facts(
+    facts(
         console,
         ("task", f"{found['level']} classification, {found['metric']}"),
         ("on disk", _location(found)),
@@ -105,7 +105,7 @@ def show_models(found: Mapping[str, Any]) -> None:
     for kind, title in KINDS.items():
         console.print(title, style="bold")
         rows = [(one["name"], one["equation"]) for one in found["models"] if one["kind"] == kind]
-        _facts(console, *rows, style="")
+        facts(console, *rows, style="")
         console.print()
     paragraph(
         console,
@@ -120,7 +120,7 @@ def show_model(found: Mapping[str, Any]) -> None:
     console.print(found["title"], style="bold")
     options = (f"{name}={shown_value(default)}" for name, default in found["options"].items())
     search = [f"{name}: {', '.join(map(shown_value, v))}" for name, v in found["search"].items()]
-    _facts(
+    facts(
         console,
         ("equation", found["equation"]),
         ("paper", found["paper"]),
@@ -243,7 +243,8 @@ def small(value: float) -> str:
     return f"{value:.0e}".replace("e-0", "e-") if value else "0"
 
 
-def _facts(console: Console, *rows: tuple[str, str], style: str = "bold") -> None:
+def facts(console: Console, *rows: tuple[str, str], style: str = "bold") -> None:
+    """Print names beside what is known of them."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style=style, no_wrap=True)
     table.add_column(overflow="fold")

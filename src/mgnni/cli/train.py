@@ -221,6 +221,7 @@ class Train(Command):
                 f"--checkpoint-every must be at least 0 seconds (got {self.checkpoint_every})"
             )
         # Imported late because they are slow to import.
+        from mgnni.cli.inspect_output import show_source
         from mgnni.cli.progress import follow_training
         from mgnni.cli.terminal import show_training
         from mgnni.html_report.page import write_training_page
@@ -244,6 +245,7 @@ class Train(Command):
             checkpoint_every=self.checkpoint_every,
             jobs=self.jobs,
         )
+        show_source(source, _note if self.json else None)
         other = "" if self.architecture == MGNNI else f"-{self.architecture}"
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
         try:

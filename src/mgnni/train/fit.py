@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 
+from mgnni.data.inspection.advice import advise
+from mgnni.data.inspection.description import describe_task
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, DataWarning
 from mgnni.train.attention import attention_sample
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
@@ -25,7 +27,7 @@ from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
-from mgnni.train.source import find_source
+from mgnni.train.source import Source, find_source
 from mgnni.train.training import OnEpoch, Training
 from mgnni.train.tuned import find_preset
 
@@ -110,6 +112,7 @@ def fit(
     source = find_source(
         data, options=options, tables=tables, metric=metric, rule=rule, num_splits=num_splits
     )
+    _warn_about(source)
     task = source.task
     if config is None:
         config = find_preset(source.preset, task.level, preset, model)
@@ -182,6 +185,15 @@ def _run(training: Training, jobs: int, on_epoch: OnEpoch, save: Callable[[], No
 
 def _save(folder: Folder, training: Training, start: float) -> None:
     folder.save(training, time.perf_counter() - start)
+
+
+def _warn_about(source: Source) -> None:
+    """Warn if your own data were probably not read as they are meant."""
+    if source.schema is None:
+        return
+    for one in advise(describe_task(source.task, source.schema)):
+        if one.warning:
+            warnings.warn(f"{source.task.name}: {one.text}", DataWarning, stacklevel=3)
 
 
 def _ignore(epoch: Epoch) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from mgnni.data.hashes import neighborhood_hashes
 from mgnni.data.task import Task
 from mgnni.layers.graph_module import check_finite
 from mgnni.layers.mlp import sparse_features
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 DENSE = 0.1  # fraction of non-zero features from which a dense product is faster on a CPU
-CHUNK = 2**22  # features that are hashed at a time
 ROUNDS = 3  # of hashing neighbours, to distinguish nodes with equal features
 
 
@@ -158,26 +158,4 @@ def node_order(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Ten
         - **edge_weight:** ``(num_edges,)``
         - **output:** ``(num_nodes,)``, the node in each row
     """
-    columns = _hashed(torch.arange(1, x.size(1) + 1))
-    rows = max(CHUNK // max(x.size(1), 1), 1)
-    chunks = torch.split(x.detach().cpu(), rows)
-    key = torch.cat([_hashed(_bits(chunk) * columns).sum(1) for chunk in chunks])
-    source, target = edge_index.cpu()
-    weight = torch.ones(source.numel()) if edge_weight is None else edge_weight.detach().cpu()
-    link = _hashed(_bits(weight))
-    for _ in range(ROUNDS):
-        incoming = torch.zeros_like(key).index_add_(0, target, _hashed(key[source] + link))
-        outgoing = torch.zeros_like(key).index_add_(0, source, _hashed(key[target] - link))
-        key = _hashed(key + 3 * _hashed(incoming) + 5 * _hashed(outgoing))
-    return torch.argsort(key, stable=True)
-
-
-def _bits(numbers: Tensor) -> Tensor:
-    """Return the bits of numbers in single precision; both zeros are the same."""
-    return (numbers.float() + 0.0).contiguous().view(torch.int32).long()
-
-
-def _hashed(numbers: Tensor) -> Tensor:
-    """Hash integers to 64 bits, one to one."""
-    numbers = (numbers ^ (numbers >> 31)) * -7046029254386353131
-    return (numbers ^ (numbers >> 29)) * -4658895280553007687
+    return torch.argsort(neighborhood_hashes(x, edge_index, edge_weight, ROUNDS), stable=True)
