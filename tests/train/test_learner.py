@@ -10,7 +10,8 @@ from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train.config import Config, ModelConfig
 from mgnni.train.ensemble import build_model, num_parameters
 from mgnni.train.graph_learner import GraphLearner
-from mgnni.train.learner import check_graphs, prepared, row_losses
+from mgnni.train.learner import check_graphs, prepared
+from mgnni.train.loss import row_losses
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.training import learner_for
 from train.cases import config, graph_task, inductive_task, node_task, runs, training

@@ -43,6 +43,11 @@ class Predict(Command):
         default=None, metadata={"unset": "the best on the validation set"}
     )
     """Run of the training that predicts, counted from 0."""
+    threshold: float | None = field(
+        default=None, metadata={"unset": "chosen on the validation set"}
+    )
+    """For two classes: probability of the second one, in sorted order, above which it is predicted;
+    0.5 predicts the more probable one."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
@@ -62,7 +67,8 @@ class Predict(Command):
         check_target(self.output, self.overwrite)
         fitted = Fitted.load(self.model)
         graphs, ids, notes = self._graphs(fitted, options)
-        found = fitted.explain(graphs, self.run_number)
+        threshold = self._threshold(fitted)
+        found = fitted.explain(graphs, self.run_number, threshold)
         write_predictions(
             self.output,
             ids,
@@ -84,6 +90,7 @@ class Predict(Command):
             "split": run.split,
             "seed": run.seed,
             "best_of": sum(map(bool, fitted.val)) if self.run_number is None else 1,
+            "threshold": threshold,
             "predicted": dict(zip(fitted.classes, found.chosen.sum(0).tolist(), strict=True)),
             "notes": list(notes),
         }
@@ -91,6 +98,21 @@ class Predict(Command):
             sys.stdout.write(to_json(summary))
         else:
             show_predictions(summary)
+
+    def _threshold(self, fitted: Fitted) -> float | None:
+        """Return the threshold that is asked for, or else that of the run."""
+        if self.threshold is None:
+            number = self.run_number
+            known = number is None or 0 <= number < len(fitted.runs)
+            return fitted.threshold(number) if known else None
+        if fitted.multilabel or len(fitted.classes) != 2:
+            raise UsageError(
+                f"--threshold is for two classes (got a model of {len(fitted.classes)} "
+                f"{'labels' if fitted.multilabel else 'classes'}); leave it out"
+            )
+        if not 0 <= self.threshold <= 1:
+            raise UsageError(f"--threshold must lie between 0 and 1 (got {self.threshold:g})")
+        return self.threshold
 
     def _check_model(self) -> None:
         """Refuse a model that is not there, and say if the arguments seem to be swapped."""

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mgnni.cli.assessment_output import assessment_lines
 from mgnni.data.storage import VARIABLE
 
 MAX_CLASSES = 20  # shown after a prediction
@@ -160,6 +161,8 @@ def show_training(
         paragraph(console, f"{mark} {TEST_LABELS_USED}")
     if others := other_scores(report):
         paragraph(console, f"the same runs by other rules: {others}")
+    for line in assessment_lines(report):
+        paragraph(console, line)
     rows = _part_sizes([list(run["rows"].values()) for run in report["runs"]])
     paragraph(console, f"train / val / test: {rows} labelled {report['data']['level']}s")
     if report["solver"]["forward"]["solves"]:
@@ -222,6 +225,13 @@ def show_predictions(summary: Mapping[str, Any]) -> None:
     if len(counts) > MAX_CLASSES:
         console.print(f"            and {len(counts) - MAX_CLASSES} less frequent classes")
     console.print()
+    if summary["threshold"] is not None:
+        name = list(summary["predicted"])[1]
+        paragraph(
+            console,
+            f"{name!r} where its probability exceeds {summary['threshold']:.4g}; --threshold 0.5 "
+            "for the more probable class",
+        )
     for note in summary["notes"]:
         paragraph(console, f"note: {note}", style="dim")
 

@@ -27,7 +27,7 @@ from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
-from mgnni.train.source import Source, find_source
+from mgnni.train.source import Source, balanced_source, find_source
 from mgnni.train.training import OnEpoch, Training
 from mgnni.train.tuned import find_preset
 
@@ -122,6 +122,7 @@ def fit(
             "one of the two out"
         )
     config, runs = changed(config, changes), runs_of(task, split, seed)
+    source = balanced_source(source, config, metric)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
     return train(experiment, None if output is None else Path(output), resume, on_epoch)
 
@@ -133,6 +134,7 @@ def train(
     resume: bool = False,
     on_epoch: OnEpoch | None = None,
     on_note: Callable[[str], None] | None = None,
+    on_start: Callable[[], None] | None = None,
 ) -> Fitted:
     """Run an experiment.
 
@@ -146,6 +148,8 @@ def train(
             (default: :obj:`None`)
         on_note (Callable[[str], None], optional): Called with messages to the user; ``None``
             issues them as warnings. (default: :obj:`None`)
+        on_start (Callable[[], None], optional): Called before the first epoch, when everything has
+            been checked. (default: :obj:`None`)
     """
     on_epoch, on_note = on_epoch or _ignore, on_note or warnings.warn
     if resume and output is None:
@@ -157,7 +161,9 @@ def train(
         if fabric.device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]  # no device has been used yet
             torch.cuda.reset_peak_memory_stats(fabric.device)
+        on_start = on_start or (lambda: None)
         if output is None:
+            on_start()
             _run(training, jobs, on_epoch, lambda: None)
             return _fitted(training, time.perf_counter() - start, jobs)
         with Folder(output, experiment.checkpoint_every) as folder:
@@ -169,6 +175,7 @@ def train(
                 start -= folder.restore(training, state)
             elif resume:
                 on_note(f"{output}: no checkpoint to resume from; training starts at epoch 1")
+            on_start()
             save = partial(_save, folder, training, start)
             _run(training, jobs, on_epoch, save)
             fitted = _fitted(training, time.perf_counter() - start, jobs)
@@ -203,6 +210,7 @@ def _ignore(epoch: Epoch) -> None:
 def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
     task, results = training.task, training.results()
     report = make_report(training, seconds)
+    binary = any(one.threshold is not None for one in results)
     if jobs > 1:  # this process has trained nothing
         report["peak_memory"] = None
     fitted = Fitted(
@@ -219,6 +227,7 @@ def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
         report=report,
         data=task.graphs,
         graph=bound_graph(training.config, task.graphs),
+        thresholds=tuple(one.threshold for one in results) if binary else (),
     )
     if task.unit == "node" and training.experiment.size <= EXPLAINED:
         sample = attention_sample(fitted, task.graphs[0])

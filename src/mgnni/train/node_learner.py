@@ -14,7 +14,8 @@ from mgnni.layers.graph_module import check_finite
 from mgnni.layers.mlp import sparse_features
 from mgnni.train.captured import CapturedEpoch, NotCapturable
 from mgnni.train.config import Config
-from mgnni.train.learner import Batch, Learner, prepared, row_losses
+from mgnni.train.learner import Batch, Learner, prepared
+from mgnni.train.loss import row_losses, row_weights
 from mgnni.train.runs import Run
 
 if TYPE_CHECKING:
@@ -69,8 +70,11 @@ class NodeLearner(Learner):
         weight = torch.zeros(len(self.runs), n, dtype=self.inputs[0].dtype)
         for place, run in enumerate(self.runs):
             rows = self.place[task.rows(run.split, part)]
-            labels[place, rows] = task.targets(run.split, part).to(dtype)
-            weight[place, rows] = 1 / max(rows.numel(), 1)
+            targets = task.targets(run.split, part)
+            labels[place, rows] = targets.to(dtype)
+            # Only the training loss is weighted by classes.
+            each = row_weights(targets, self.config.class_weight if part == "train" else "none")
+            weight[place, rows] = (each / max(rows.numel(), 1)).to(weight.dtype)
         return labels.to(self.fabric.device), weight.to(self.fabric.device)
 
     def train_epoch(self, epoch: int) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
+from mgnni.train.config import Config
 
 FRACTIONS = (0.6, 0.2, 0.2)
 FOLDED = "tu"  # the family of benchmarks whose validation sets are taken from training folds
@@ -104,6 +105,27 @@ def find_source(
     task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
     return Source(task, file.schema, origin, given)
+
+
+def balanced_source(source: Source, config: Config, metric: str | None) -> Source:
+    """Returns the data with the metric of a configuration with balanced class weights.
+
+    Accuracy would select the epochs that ignore rare classes, so balanced accuracy replaces it,
+    unless the metric was asked for.
+
+    Args:
+        source (Source): The data.
+        config (Config): Model and training hyperparameters.
+        metric (str, optional): The metric that was asked for.
+    """
+    task = source.task
+    if config.class_weight == "none" or metric is not None or task.metric != "accuracy":
+        return source
+    changed = task.with_metric("balanced_accuracy")
+    changed.notes += (
+        "class_weight balanced: epochs are selected, and the score is given, by balanced_accuracy",
+    )
+    return replace(source, task=changed)
 
 
 def _given(
