@@ -32,11 +32,13 @@ def assessment_lines(report: Mapping[str, Any]) -> Iterator[str]:
     parts = [f"balanced accuracy {_percent(sum(known) / len(known))} %"] if known else []
     error = found["calibration"]["expected_error"]
     yield ", ".join([*parts, f"expected calibration error {_percent(error)} %"])
-    yield from _class_lines(found)
+    yield from _class_lines(report, found)
     yield from _threshold_lines(found)
 
 
-def _class_lines(found: Mapping[str, Any]) -> Iterator[str]:
+def _class_lines(report: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+    runs = f" of {len(found['runs'])} runs" if len(found["runs"]) > 1 else ""
+    weighed = report["config"].get("class_weight") == "balanced" or report["metric"] == "micro_f1"
     classes = [one for one in found["classes"] if one["support"]]
     few = len(classes) <= MOST_CLASSES
     shown = classes if few else sorted(classes, key=lambda one: one["recall"])[:FEWEST_LINES]
@@ -44,12 +46,12 @@ def _class_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"{'class' if few else 'lowest recall: class'} {one['name']}: precision "
             f"{_percent(one['precision'])}, recall {_percent(one['recall'])}, F1 "
-            f"{_percent(one['f1'])} %, {one['support']:,} test rows"
+            f"{_percent(one['f1'])} %, {one['support']:,} test rows{runs}"
         )
     for one in found["rare"][:FEWEST_LINES]:
         yield (
             f"class {one['class']} is rare, {_percent(one['share'])} % of the rows: look at its "
-            "recall, and try --class-weight balanced"
+            f"recall{'' if weighed else ', and try --class-weight balanced'}"
         )
 
 

@@ -90,7 +90,8 @@ class Inspect(Command):
         source = find_source(self.data, options=options, tables=self.tables, metric=self.metric)
         splits = len(source.task.splits)
         if not 0 <= self.split < splits:
-            raise UsageError(f"--split must lie between 0 and {splits - 1} (got {self.split})")
+            allowed = f"lie between 0 and {splits - 1}" if splits > 1 else "be 0"
+            raise UsageError(f"--split must {allowed} (got {self.split})")
         found = describe_task(source.task, source.schema, self.split)
         found["advice"] = [one._asdict() for one in advise(found)]
         drawn = importlib.util.find_spec("matplotlib") is not None

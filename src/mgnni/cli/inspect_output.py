@@ -12,6 +12,7 @@ from rich.table import Table
 from mgnni.cli.terminal import console_for, facts, paragraph
 from mgnni.data.inspection.advice import advise
 from mgnni.data.inspection.description import describe_task
+from mgnni.train.config import Config
 from mgnni.train.source import Source
 
 MOST_CLASSES = 20  # in the table
@@ -42,17 +43,21 @@ def show_description(found: Found) -> None:
     console.print()
 
 
-def show_source(source: Source, on_warning: Callable[[str], None] | None = None) -> None:
+def show_source(
+    source: Source, config: Config, on_warning: Callable[[str], None] | None = None
+) -> None:
     """Print in a few lines what was read of your own data, before it is trained on.
 
     Args:
         source (Source): The data; nothing is printed about a benchmark.
+        config (Config): How it is trained.
         on_warning (Callable[[str], None], optional): Called with the warnings, instead of printing
             anything to standard output. (default: :obj:`None`)
     """
     if source.schema is None:
         return
     found = describe_task(source.task, source.schema)
+    found["options"]["class_weight"] = config.class_weight
     advice = advise(found)
     if on_warning is not None:
         for one in advice:

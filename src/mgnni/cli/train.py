@@ -264,7 +264,7 @@ class Train(Command):
                 follow_training(len(runs), config.epochs, config.patience) as clock,
                 make_tracker(self.log, experiment, output) as tracker,
             ):
-                start = partial(show_source, source, _note if self.json else None)
+                start = partial(show_source, source, config, _note if self.json else None)
                 after = tracker.after(clock)
                 fitted = train(experiment, output, self.resume, after, _note, start)
                 tracker.finish(fitted.report or {})

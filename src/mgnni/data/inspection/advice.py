@@ -90,8 +90,9 @@ def _on_classes(found: Mapping[str, Any]) -> Iterator[Advice]:
     if rare:
         shown = ", ".join(f"{one['name']} ({100 * one['share']:.1f} %)" for one in rare[:5])
         more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
-        remedy = ": pass --class-weight balanced, so that they are not ignored"
-        yield Advice(False, f"rare {what}: {shown}{more}{'' if found['multilabel'] else remedy}")
+        weighed = found["multilabel"] or found["options"]["class_weight"] == "balanced"
+        remedy = "" if weighed else ": pass --class-weight balanced, so that they are not ignored"
+        yield Advice(False, f"rare {what}: {shown}{more}{remedy}")
     if majority and majority["share"] > LARGE_MAJORITY and found["metric"] == "accuracy":
         other = "roc_auc" if len(found["classes"]) == 2 else "balanced_accuracy"
         yield Advice(

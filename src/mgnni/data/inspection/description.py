@@ -71,6 +71,7 @@ def describe_task(task: Task, schema: Schema | None = None, split: int = 0) -> d
             "directed": None if options is None else options.directed,
             "standardize": options is not None and options.standardize,
             "degree": options is not None and options.degree,
+            "class_weight": "none",  # of a training, which is not known here
             "ignored": [] if options is None else list(options.ignore),
         },
         "notes": list(task.notes),
