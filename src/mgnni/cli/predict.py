@@ -67,8 +67,7 @@ class Predict(Command):
         check_target(self.output, self.overwrite)
         fitted = Fitted.load(self.model)
         graphs, ids, notes = self._graphs(fitted, options)
-        threshold = self._threshold(fitted)
-        found = fitted.explain(graphs, self.run_number, threshold)
+        found = fitted.explain(graphs, self.run_number, self.threshold)
         write_predictions(
             self.output,
             ids,
@@ -90,7 +89,9 @@ class Predict(Command):
             "split": run.split,
             "seed": run.seed,
             "best_of": sum(map(bool, fitted.val)) if self.run_number is None else 1,
-            "threshold": threshold,
+            "threshold": fitted.threshold(self.run_number)
+            if self.threshold is None
+            else self.threshold,
             "predicted": dict(zip(fitted.classes, found.chosen.sum(0).tolist(), strict=True)),
             "notes": list(notes),
         }
@@ -98,21 +99,6 @@ class Predict(Command):
             sys.stdout.write(to_json(summary))
         else:
             show_predictions(summary)
-
-    def _threshold(self, fitted: Fitted) -> float | None:
-        """Return the threshold that is asked for, or else that of the run."""
-        if self.threshold is None:
-            number = self.run_number
-            known = number is None or 0 <= number < len(fitted.runs)
-            return fitted.threshold(number) if known else None
-        if fitted.multilabel or len(fitted.classes) != 2:
-            raise UsageError(
-                f"--threshold is for two classes (got a model of {len(fitted.classes)} "
-                f"{'labels' if fitted.multilabel else 'classes'}); leave it out"
-            )
-        if not 0 <= self.threshold <= 1:
-            raise UsageError(f"--threshold must lie between 0 and 1 (got {self.threshold:g})")
-        return self.threshold
 
     def _check_model(self) -> None:
         """Refuse a model that is not there, and say if the arguments seem to be swapped."""

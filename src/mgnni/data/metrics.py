@@ -63,7 +63,7 @@ def measure(scores: Tensor, labels: Tensor, multilabel: bool) -> dict[str, float
         "accuracy": accuracy,
         "micro_f1": accuracy,  # every error is one false positive and one false negative
         "macro_f1": _mean_f1(correct, claimed, present),
-        "balanced_accuracy": float((correct / present)[present > 0].double().mean()),
+        "balanced_accuracy": float((correct.double() / present)[present > 0].mean()),
     }
     if num_classes == 2 and bool((present > 0).all()):
         exact = scores.double()  # differences rounded to float32 would create ties

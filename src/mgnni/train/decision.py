@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mgnni.data.assessment.threshold import positive_probability
+from mgnni.errors import ArgumentError
 
 
 class Explained(NamedTuple):
@@ -41,6 +42,13 @@ def decide(
         - **logits:** ``(rows, classes)``
         - **attention:** ``(rows, states)``
     """
+    if threshold is not None and (multilabel or logits.size(1) != 2):
+        raise ArgumentError(
+            f"'threshold' is for two classes (got a model of {logits.size(1)} "
+            f"{'labels' if multilabel else 'classes'}); leave it out"
+        )
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise ArgumentError(f"'threshold' must lie between 0 and 1 (got {threshold:g})")
     if multilabel:
         return Explained(logits >= 0, logits.sigmoid(), attention)
     # By logits, since probabilities may be equal where logits are not.

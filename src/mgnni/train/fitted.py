@@ -110,13 +110,15 @@ class Fitted:
         model.load_state_dict(self.weights[place])
         return model.eval()
 
-    def predict(self, data: Any = None, *, run: int | None = None) -> Tensor:
-        """Return the class index of each row; with the arguments of :meth:`predict_proba`.
+    def predict(
+        self, data: Any = None, *, run: int | None = None, threshold: float | None = None
+    ) -> Tensor:
+        """Return the class index of each row; with the arguments of :meth:`explain`.
 
         Shapes:
             - **output:** ``(rows,)``, or 0/1 of shape ``(rows, labels)`` for several labels
         """
-        chosen = self.explain(self.read(data), run).chosen.long()
+        chosen = self.explain(self.read(data), run, threshold).chosen.long()
         return chosen if self.multilabel else chosen.argmax(1)
 
     def predict_proba(self, data: Any = None, *, run: int | None = None) -> Tensor:

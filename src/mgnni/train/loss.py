@@ -21,7 +21,7 @@ def row_weights(labels: Tensor, class_weight: str) -> Tensor:
         - **output:** ``(rows,)``
     """
     if class_weight == "none":
-        return torch.ones(labels.size(0))
+        return torch.ones(labels.size(0), dtype=torch.double)
     counts = torch.bincount(labels)
     return labels.numel() / (int((counts > 0).sum()) * counts[labels].double())
 
