@@ -343,7 +343,7 @@ def test_a_failure_of_the_process_is_one_line(
     before = listing(place)
     done = in_another_process(place, *args, most=most)
     assert done.returncode == status
-    assert "accuracy" not in done.stdout  # no result
+    assert "test accuracy" not in done.stdout  # no result
     (line,) = done.stderr.splitlines()
     says(line, f"mgnni {args[0]}: error: ", fact)
     assert listing(place) == before

@@ -56,6 +56,15 @@ def lasting(report: dict[str, Any], *but: str) -> dict[str, Any]:
     }
 
 
+def rounded(value: Any) -> Any:
+    """Return plain data without the last digits of probabilities."""
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner) for inner in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
 def words(text: str) -> str:
     return " ".join(text.split())
 
@@ -183,7 +192,9 @@ def test_one_by_one_is_the_same(call: Call, place: Path) -> None:
     one, other = report_of(place / "one"), report_of(place / "other")
     assert (one["together"], other["together"]) == (True, False)
     assert len(one["runs"]) == 4
-    assert lasting(one, "together", "solver") == lasting(other, "together", "solver")
+    assert rounded(lasting(one, "together", "solver")) == rounded(
+        lasting(other, "together", "solver")
+    )
     for direction in ("forward", "backward"):
         a, b = one["solver"][direction], other["solver"][direction]
         for key in ("solves", "failures", "solvers", "iterations"):

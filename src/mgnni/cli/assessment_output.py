@@ -19,7 +19,9 @@ def assessment_lines(report: Mapping[str, Any]) -> Iterator[str]:
     if found is None:
         return
     metric, ends, baseline = report["metric"], found["interval"], found["baseline"]
-    if ends is not None and not report["protocol"]["mark"]:
+    if report["protocol"]["mark"]:
+        yield "at the epochs chosen without test labels:"
+    elif ends is not None:
         yield (
             f"95 % interval {_percent(ends['low'])} to {_percent(ends['high'])} %, by "
             f"{ends['resamples']:,} resamples of the test rows"

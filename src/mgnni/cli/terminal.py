@@ -161,10 +161,10 @@ def show_training(
         paragraph(console, f"{mark} {TEST_LABELS_USED}")
     if others := other_scores(report):
         paragraph(console, f"the same runs by other rules: {others}")
-    for line in assessment_lines(report):
-        paragraph(console, line)
     rows = _part_sizes([list(run["rows"].values()) for run in report["runs"]])
     paragraph(console, f"train / val / test: {rows} labelled {report['data']['level']}s")
+    for line in assessment_lines(report):
+        paragraph(console, line)
     if report["solver"]["forward"]["solves"]:
         paragraph(console, solver_line(report["solver"]))
     for note in report["data"]["notes"]:
