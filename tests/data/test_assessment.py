@@ -10,7 +10,7 @@ import torch
 from sklearn import metrics as sklearn_metrics
 
 from mgnni.data.assessment.assess import assess, constant_scores
-from mgnni.data.assessment.bootstrap import SEED, bootstrap, interval
+from mgnni.data.assessment.bootstrap import SEED, bootstrap, draw, interval
 from mgnni.data.assessment.calibration import calibration, reliability_sums
 from mgnni.data.assessment.curves import POINTS, binary_curves
 from mgnni.data.assessment.summary import class_table
@@ -111,6 +111,14 @@ def test_the_threshold_is_one_half_if_nothing_is_gained():
     assert best_threshold(scores, torch.tensor([0, 0, 0])) is None
 
 
+def test_draws_are_poisson_numbers():
+    found = draw(np.random.default_rng(1), 10**6)
+    shares = np.bincount(found, minlength=6) / 10**6
+    wanted = [math.exp(-1) / math.factorial(k) for k in range(6)]
+    assert shares[:6].tolist() == pytest.approx(wanted, abs=0.002)
+    assert (found.mean(), found.var()) == pytest.approx((1, 1), abs=0.01)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_resample_is_a_weighted_score_of_scikit_learn(metric):
     scores, labels = scored(40, 2)
@@ -120,7 +128,7 @@ def test_a_resample_is_a_weighted_score_of_scikit_learn(metric):
     generator = np.random.default_rng(SEED)
     predicted, value = scores.argmax(1), positive_probability(scores)
     for place in range(5):
-        weight = generator.poisson(1.0, 60)[5:45]
+        weight = draw(generator, 60)[5:45]
         wanted = {
             "accuracy": lambda w: sklearn_metrics.accuracy_score(
                 labels, predicted, sample_weight=w
@@ -144,7 +152,7 @@ def test_rows_with_several_labels_are_resampled_as_a_whole(metric):
     g = torch.Generator().manual_seed(1)
     scores, labels = torch.randn(30, 3, generator=g), (torch.rand(30, 3, generator=g) > 0.5).float()
     found = bootstrap(scores, labels, torch.arange(30), 30, metric, True)
-    weight = np.random.default_rng(SEED).poisson(1.0, 30)
+    weight = draw(np.random.default_rng(SEED), 30)
     true, predicted = labels.numpy(), (scores > 0).numpy()
     wanted = (
         np.average((true == predicted).mean(1), weights=weight)

@@ -76,8 +76,8 @@ def _classes(classes: Sequence[Mapping[str, Any]], runs: int) -> Figure:
     return Figure(
         title="Classes",
         text="Precision: how many of the rows predicted as a class belong to it. Recall: how many "
-        f"of its rows are found. Test rows of {runs} run{'s' * (runs > 1)} together. Lowest recall: "
-        f"class {worst['name']}, {percent(worst['recall'])} %.",
+        f"of its rows are found. Test rows of {runs} run{'s' * (runs > 1)} together. Lowest "
+        f"recall: class {worst['name']}, {percent(worst['recall'])} %.",
         data=data,
         layout={
             "xaxis": axis("%", range=[0, 100]),
