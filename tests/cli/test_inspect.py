@@ -106,4 +106,6 @@ def test_fit_warns_about_edges_listed_once(place: Path) -> None:
     options: dict[str, Any] = {"epochs": 1, "hidden_channels": 4, "device": "cpu"}
     with pytest.warns(DataWarning, match=f"mine: {ONE_WAY}"):
         fit(place / "mine", **options)
-    fit(place / "mine", tables=TableOptions(directed=True), **options)  # without a warning
+    # Without a warning:
+    fit(place / "mine", tables=TableOptions(directed=True), **options)
+    fit(place / "mine", undirected=True, **options)

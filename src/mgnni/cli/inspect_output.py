@@ -11,9 +11,8 @@ from rich.table import Table
 
 from mgnni.cli.terminal import console_for, facts, paragraph
 from mgnni.data.inspection.advice import advise
-from mgnni.data.inspection.description import describe_task
 from mgnni.train.config import Config
-from mgnni.train.source import Source
+from mgnni.train.source import Source, describe_source
 
 MOST_CLASSES = 20  # in the table
 BRIEF_CLASSES = 4
@@ -56,8 +55,7 @@ def show_source(
     """
     if source.schema is None:
         return
-    found = describe_task(source.task, source.schema)
-    found["options"]["class_weight"] = config.class_weight
+    found = describe_source(source, config)
     advice = advise(found)
     if on_warning is not None:
         for one in advice:

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from mgnni.data.inspection.advice import advise
-from mgnni.data.inspection.description import describe_task
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError, DataWarning
@@ -27,7 +26,7 @@ from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
-from mgnni.train.source import Source, balanced_source, find_source
+from mgnni.train.source import Source, balanced_source, describe_source, find_source
 from mgnni.train.training import OnEpoch, Training
 from mgnni.train.tuned import find_preset
 
@@ -112,7 +111,6 @@ def fit(
     source = find_source(
         data, options=options, tables=tables, metric=metric, rule=rule, num_splits=num_splits
     )
-    _warn_about(source)
     task = source.task
     if config is None:
         config = find_preset(source.preset, task.level, preset, model)
@@ -123,6 +121,7 @@ def fit(
         )
     config, runs = changed(config, changes), runs_of(task, split, seed)
     source = balanced_source(source, config, metric)
+    _warn_about(source, config)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
     return train(experiment, None if output is None else Path(output), resume, on_epoch)
 
@@ -194,11 +193,11 @@ def _save(folder: Folder, training: Training, start: float) -> None:
     folder.save(training, time.perf_counter() - start)
 
 
-def _warn_about(source: Source) -> None:
+def _warn_about(source: Source, config: Config) -> None:
     """Warn if your own data were probably not read as they are meant."""
     if source.schema is None:
         return
-    for one in advise(describe_task(source.task, source.schema)):
+    for one in advise(describe_source(source, config)):
         if one.warning:
             warnings.warn(f"{source.task.name}: {one.text}", DataWarning, stacklevel=3)
 

@@ -11,6 +11,7 @@ import torch
 from torch_geometric.data import Data, Dataset
 
 from mgnni.data.catalog import ENTRIES, benchmark_named, find_entry
+from mgnni.data.inspection.description import describe_task
 from mgnni.data.registry import load_task
 from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.split import random_splits
@@ -105,6 +106,20 @@ def find_source(
     task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
     return Source(task, file.schema, origin, given)
+
+
+def describe_source(source: Source, config: Config) -> dict[str, Any]:
+    """Returns a description of the data, with the options of a training that advice depends on.
+
+    Args:
+        source (Source): The data.
+        config (Config): Model and training hyperparameters.
+    """
+    found = describe_task(source.task, source.schema)
+    found["options"]["class_weight"] = config.class_weight
+    if config.undirected:  # makes all edges undirected
+        found["options"]["directed"] = False
+    return found
 
 
 def balanced_source(source: Source, config: Config, metric: str | None) -> Source:
