@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},
     "figures": set(),
     "version": set(),
-    "data": {"errors", "files"},
+    "data": {"errors", "figures", "files"},
     **{name: set(LAYERS[:place]) for place, name in enumerate(LAYERS)},
 }
 MAY_IMPORT["kernels"] |= {"files"}

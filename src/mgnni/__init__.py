@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mgnni.errors import ConvergenceError as ConvergenceError
     from mgnni.errors import ConvergenceWarning as ConvergenceWarning
     from mgnni.errors import DataError as DataError
+    from mgnni.errors import DataWarning as DataWarning
     from mgnni.errors import DivergenceError as DivergenceError
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
@@ -60,6 +61,7 @@ _HOMES = {
     "ConvergenceError": "mgnni.errors",
     "ConvergenceWarning": "mgnni.errors",
     "DataError": "mgnni.errors",
+    "DataWarning": "mgnni.errors",
     "DivergenceError": "mgnni.errors",
     "EIGNN": "mgnni.models.eignn",
     "EquilibriumConv": "mgnni.layers.equilibrium_conv",

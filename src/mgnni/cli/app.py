@@ -15,6 +15,7 @@ from mgnni.cli.bench import Bench
 from mgnni.cli.compare import Compare
 from mgnni.cli.datasets import Datasets
 from mgnni.cli.explain import Explain
+from mgnni.cli.inspect import Inspect
 from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
@@ -39,6 +40,7 @@ COMMANDS: dict[str, type[Command]] = {
     for one in (
         Quickstart,
         Datasets,
+        Inspect,
         Models,
         Train,
         Tune,

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +18,15 @@ from mgnni.data.rules import DEFAULT_RULE, RULES
 from mgnni.data.tables import schema as tables
 from mgnni.data.tables.schema import TableOptions
 from mgnni.models.catalog import MGNNI, MODELS, find_model
-from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING, Config, changed, options_class
+from mgnni.train.config import (
+    CLASS_WEIGHTS,
+    PRECISIONS,
+    SCHEDULES,
+    STOPPING,
+    Config,
+    changed,
+    options_class,
+)
 from mgnni.train.presets import PRESETS
 from mgnni.train.settings import with_settings
 from mgnni.train.tuned import find_preset, is_file, preset_model
@@ -27,12 +36,13 @@ if TYPE_CHECKING:
 
 # Repeated here because the modules that define them are slow to import; a test compares them.
 CHOICES: dict[str, Sequence[str]] = {
-    "metric": ("accuracy", "micro_f1", "macro_f1", "roc_auc"),
+    "metric": ("accuracy", "micro_f1", "macro_f1", "balanced_accuracy", "roc_auc"),
     "device": ("auto", "cpu", "cuda", "mps"),
     "rule": tuple(RULES),
     "preset": PRESETS,
     "schedule": SCHEDULES,
     "stopping": STOPPING,
+    "class_weight": CLASS_WEIGHTS,
     "precision": PRECISIONS,
     "input_map": ("mlp", "mlp-relu", "identity", "graph"),
     "fusion": ("attention", "mean", "concat"),
@@ -204,7 +214,7 @@ class Train(Command):
         of_benchmark = benchmark_options(self.option)
         if self.num_splits < 1:
             raise UsageError(f"--num-splits must be at least 1 (got {self.num_splits})")
-        from mgnni.train.source import find_source
+        from mgnni.train.source import balanced_source, find_source
 
         source = find_source(
             self.data,
@@ -218,6 +228,7 @@ class Train(Command):
         task = source.task
         preset = find_preset(source.preset, task.level, self.preset, self.architecture)
         config = changed(preset, self.changes)
+        source = balanced_source(source, config, self.metric)
         if getattr(config.model, "head", None) == "graph" and task.level != "graph":
             raise UsageError(
                 f"--head graph is for whole graphs ({task.name} has one label per node); use "
@@ -232,6 +243,7 @@ class Train(Command):
                 f"--checkpoint-every must be at least 0 seconds (got {self.checkpoint_every})"
             )
         # Imported late because they are slow to import.
+        from mgnni.cli.inspect_output import show_source
         from mgnni.cli.progress import follow_training
         from mgnni.cli.terminal import show_training
         from mgnni.html_report.page import write_training_page
@@ -266,7 +278,9 @@ class Train(Command):
                 follow_training(len(runs), config.epochs, config.patience) as clock,
                 make_tracker(self.log, experiment, output) as tracker,
             ):
-                fitted = train(experiment, output, self.resume, tracker.after(clock), _note)
+                start = partial(show_source, source, config, _note if self.json else None)
+                after = tracker.after(clock)
+                fitted = train(experiment, output, self.resume, after, _note, start)
                 tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

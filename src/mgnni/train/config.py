@@ -15,6 +15,7 @@ from mgnni.models.catalog import MGNNI, find_model
 
 STOPPING = ("metric", "loss", "authors")
 SCHEDULES = ("constant", "cosine", "step")
+CLASS_WEIGHTS = ("none", "balanced")
 PRECISIONS = ("32", "tf32", "64", "bf16")
 
 T = TypeVar("T")
@@ -71,6 +72,8 @@ class Config:
     """Batches of an epoch, each drawn from all graphs; none is one pass over the graphs."""
     shuffle: bool = True
     """Draw new batches in every epoch, instead of once."""
+    class_weight: str = "none"
+    """Weight of each class in the loss; balanced is inversely proportional to its training rows."""
     precision: str = "32"
     """Numerical precision; bf16 is mixed, outside of the equilibrium equations."""
 
@@ -83,6 +86,7 @@ class Config:
             )
         check_choice("stopping", self.stopping, STOPPING)
         check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("class_weight", self.class_weight, CLASS_WEIGHTS)
         check_choice("precision", self.precision, PRECISIONS)
         for name, least in (
             ("lr", 0),

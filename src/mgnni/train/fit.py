@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
+from mgnni.data.inspection.advice import advise
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, DataWarning
 from mgnni.train.attention import attention_sample
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
@@ -26,7 +27,7 @@ from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
-from mgnni.train.source import find_source
+from mgnni.train.source import Source, balanced_source, describe_source, find_source
 from mgnni.train.training import OnEpoch, Training
 from mgnni.train.tuned import find_preset
 
@@ -134,6 +135,8 @@ def fit(
             "one of the two out"
         )
     config, runs = changed(config, changes), runs_of(task, split, seed)
+    source = balanced_source(source, config, metric)
+    _warn_about(source, config)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
     if resume and output is not None:
         check_resumable(Path(output))
@@ -148,6 +151,7 @@ def train(
     resume: bool = False,
     on_epoch: OnEpoch | None = None,
     on_note: Callable[[str], None] | None = None,
+    on_start: Callable[[], None] | None = None,
 ) -> Fitted:
     """Run an experiment.
 
@@ -161,6 +165,8 @@ def train(
             (default: :obj:`None`)
         on_note (Callable[[str], None], optional): Called with messages to the user; ``None``
             issues them as warnings. (default: :obj:`None`)
+        on_start (Callable[[], None], optional): Called before the first epoch, when everything has
+            been checked. (default: :obj:`None`)
     """
     on_epoch, on_note = on_epoch or _ignore, on_note or warnings.warn
     if resume and output is None:
@@ -172,7 +178,9 @@ def train(
         if fabric.device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]  # no device has been used yet
             torch.cuda.reset_peak_memory_stats(fabric.device)
+        on_start = on_start or (lambda: None)
         if output is None:
+            on_start()
             _run(training, jobs, on_epoch, lambda: None)
             return _fitted(training, time.perf_counter() - start, jobs)
         with Folder(output, experiment.checkpoint_every) as folder:
@@ -186,6 +194,7 @@ def train(
                 start -= folder.restore(training, state)
             elif resume:
                 on_note(f"{output}: no checkpoint to resume from; training starts at epoch 1")
+            on_start()
             save = partial(_save, folder, training, start)
             _run(training, jobs, on_epoch, save)
             fitted = _fitted(training, time.perf_counter() - start, jobs)
@@ -204,6 +213,15 @@ def _save(folder: Folder, training: Training, start: float) -> None:
     folder.save(training, time.perf_counter() - start)
 
 
+def _warn_about(source: Source, config: Config) -> None:
+    """Warn if your own data were probably not read as they are meant."""
+    if source.schema is None:
+        return
+    for one in advise(describe_source(source, config)):
+        if one.warning:
+            warnings.warn(f"{source.task.name}: {one.text}", DataWarning, stacklevel=3)
+
+
 def _ignore(epoch: Epoch) -> None:
     """Do nothing after an epoch."""
 
@@ -211,6 +229,7 @@ def _ignore(epoch: Epoch) -> None:
 def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
     task, results = training.task, training.results()
     report = make_report(training, seconds)
+    binary = any(one.threshold is not None for one in results)
     if jobs > 1:  # this process has trained nothing
         report["peak_memory"] = None
     fitted = Fitted(
@@ -227,6 +246,7 @@ def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
         report=report,
         data=task.graphs,
         graph=bound_graph(training.config, task.graphs),
+        thresholds=tuple(one.threshold for one in results) if binary else (),
     )
     if task.unit == "node" and training.experiment.size <= EXPLAINED:
         sample = attention_sample(fitted, task.graphs[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
 from mgnni.data.catalog import ENTRIES, benchmark_named, find_entry
+from mgnni.data.inspection.description import describe_task
 from mgnni.data.registry import load_task
 from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.split import Split, fold_splits, random_splits
@@ -20,6 +21,7 @@ from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
+from mgnni.train.config import Config
 
 FRACTIONS = (0.6, 0.2, 0.2)
 VAL_FRACTION = 0.2  # of the units outside of a fold
@@ -110,6 +112,41 @@ def find_source(
     task = _with_splits(task, num_splits, split_seed, folds)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
     return Source(task, file.schema, origin, given)
+
+
+def describe_source(source: Source, config: Config) -> dict[str, Any]:
+    """Returns a description of the data, with the options of a training that advice depends on.
+
+    Args:
+        source (Source): The data.
+        config (Config): Model and training hyperparameters.
+    """
+    found = describe_task(source.task, source.schema)
+    found["options"]["class_weight"] = config.class_weight
+    if config.undirected:  # makes all edges undirected
+        found["options"]["directed"] = False
+    return found
+
+
+def balanced_source(source: Source, config: Config, metric: str | None) -> Source:
+    """Returns the data with the metric of a configuration with balanced class weights.
+
+    Accuracy would select the epochs that ignore rare classes, so balanced accuracy replaces it,
+    unless the metric was asked for.
+
+    Args:
+        source (Source): The data.
+        config (Config): Model and training hyperparameters.
+        metric (str, optional): The metric that was asked for.
+    """
+    task = source.task
+    if config.class_weight == "none" or metric is not None or task.metric != "accuracy":
+        return source
+    changed = task.with_metric("balanced_accuracy")
+    changed.notes += (
+        "class_weight balanced: epochs are selected, and the score is given, by balanced_accuracy",
+    )
+    return replace(source, task=changed)
 
 
 def _given(
