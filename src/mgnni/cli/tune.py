@@ -38,7 +38,10 @@ class Tune(Train):
     Example: mgnni tune my-graph/ --label topic --space space.json --jobs 4
     """
 
-    no_options: ClassVar[Sequence[str]] = ("changes", "tables", "rule", "checkpoint_every", "given")
+    no_options: ClassVar[Sequence[str]] = (
+        *("changes", "tables", "rule", "checkpoint_every", "given", "budget"),
+    )
+    may_choose: ClassVar[bool] = False
 
     output: Path | None = field(
         default=None, metadata={"metavar": "FOLDER", "unset": "runs/tune-DATA"}

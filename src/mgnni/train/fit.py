@@ -15,6 +15,7 @@ import torch
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import ArgumentError
+from mgnni.models.catalog import MGNNI
 from mgnni.train.attention import attention_sample
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric, one_thread, settings_restored
@@ -29,6 +30,7 @@ from mgnni.train.source import find_source
 from mgnni.train.training import OnEpoch, Training
 from mgnni.train.tuned import find_preset
 
+AUTO = "auto"  # the model is chosen on validation data
 EXPLAINED = 2**22  # numbers in the states of a run, up to which the report has its attention
 SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
 
@@ -53,6 +55,7 @@ def fit(
     output: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
+    budget: float | None = None,
     **changes: Any,
 ) -> Fitted:
     """Train a model on a benchmark, on files, or on PyG objects.
@@ -65,8 +68,9 @@ def fit(
     Args:
         data (str or Path or Data or Dataset or list[Data] or Task): Name of a benchmark, path of a
             folder or file, PyG object, or :class:`~mgnni.data.task.Task`.
-        model (str, optional): Name of the model, see :data:`mgnni.models.catalog.MODELS`.
-            (default: that of ``preset`` if it is a file, or ``"mgnni"``)
+        model (str, optional): Name of the model, see :data:`mgnni.models.catalog.MODELS`, or
+            ``"auto"``, which chooses one of several on validation data; ``report["portfolio"]``
+            says how. (default: that of ``preset`` if it is a file, or ``"mgnni"``)
         split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``.
             (default: :obj:`0`)
         seed (int or Sequence[int], optional): Seeds of initial weights and dropout.
@@ -102,6 +106,8 @@ def fit(
             (default: :obj:`False`)
         on_epoch (Callable[[Epoch], None], optional): Called after every epoch.
             (default: :obj:`None`)
+        budget (float, optional): Minutes for the choice and the training with ``model="auto"``.
+            (default: four, and one more per run)
         **changes (Any): Fields of :class:`~mgnni.Config` or of its model to replace.
 
     Returns:
@@ -110,7 +116,25 @@ def fit(
     source = find_source(
         data, options=options, tables=tables, metric=metric, rule=rule, num_splits=num_splits
     )
-    task = source.task
+    task, runs = source.task, runs_of(source.task, split, seed)
+    folder = None if output is None else Path(output)
+    if model == AUTO and (config is not None or preset != "paper"):
+        raise ArgumentError(
+            "'model' 'auto' chooses a configuration itself (got another as well); leave out "
+            "'config' and 'preset'"
+        )
+    if budget is not None and model != AUTO:
+        raise ArgumentError(
+            f"'budget' is for the choice of a model (got {budget:g} minutes for {model or MGNNI}); "
+            "leave it out, or pass model='auto'"
+        )
+    if model == AUTO:
+        from mgnni.train.auto import choose  # which needs this module
+
+        config = find_preset(source.preset, task.level)
+        base = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
+        chosen = choose(base, changes, folder, resume, budget)
+        return train(chosen.experiment, folder, resume, on_epoch, start=chosen.state)
     if config is None:
         config = find_preset(source.preset, task.level, preset, model)
     elif model not in (None, config.architecture):
@@ -118,9 +142,9 @@ def fit(
             f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "
             "one of the two out"
         )
-    config, runs = changed(config, changes), runs_of(task, split, seed)
+    config = changed(config, changes)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
-    return train(experiment, None if output is None else Path(output), resume, on_epoch)
+    return train(experiment, folder, resume, on_epoch)
 
 
 @settings_restored()
@@ -130,6 +154,7 @@ def train(
     resume: bool = False,
     on_epoch: OnEpoch | None = None,
     on_note: Callable[[str], None] | None = None,
+    start: dict[str, Any] | None = None,
 ) -> Fitted:
     """Run an experiment.
 
@@ -143,6 +168,8 @@ def train(
             (default: :obj:`None`)
         on_note (Callable[[str], None], optional): Called with messages to the user; ``None``
             issues them as warnings. (default: :obj:`None`)
+        start (dict[str, Any], optional): State of the same training after some epochs, see
+            :meth:`~mgnni.train.training.Training.state`. (default: :obj:`None`)
     """
     on_epoch, on_note = on_epoch or _ignore, on_note or warnings.warn
     if resume and output is None:
@@ -150,25 +177,29 @@ def train(
     fabric = make_fabric(experiment.device, experiment.config.precision, experiment.deterministic)
     on_cpu, jobs = fabric.device.type == "cpu", count_jobs(experiment, fabric.device)
     with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):
-        training, start = Training(experiment, fabric), time.perf_counter()
+        training, began = Training(experiment, fabric), time.perf_counter()
         if fabric.device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]  # no device has been used yet
             torch.cuda.reset_peak_memory_stats(fabric.device)
         if output is None:
+            if start is not None:
+                training.load_state(start)
             _run(training, jobs, on_epoch, lambda: None)
-            return _fitted(training, time.perf_counter() - start, jobs)
+            return _fitted(training, time.perf_counter() - began, jobs)
         with Folder(output, experiment.checkpoint_every) as folder:
             state = folder.open(make_header(training), resume)
             if folder.complete:
                 report, graphs = folder.report(), experiment.task.graphs
                 return replace(Fitted.load(output), report=report, data=graphs)
             if state is not None:
-                start -= folder.restore(training, state)
+                began -= folder.restore(training, state)
+            elif start is not None:
+                training.load_state(start)
             elif resume:
                 on_note(f"{output}: no checkpoint to resume from; training starts at epoch 1")
-            save = partial(_save, folder, training, start)
+            save = partial(_save, folder, training, began)
             _run(training, jobs, on_epoch, save)
-            fitted = _fitted(training, time.perf_counter() - start, jobs)
+            fitted = _fitted(training, time.perf_counter() - began, jobs)
             folder.finish(training, fitted.to_dict(), fitted.report or {})
     return fitted
 
@@ -180,8 +211,8 @@ def _run(training: Training, jobs: int, on_epoch: OnEpoch, save: Callable[[], No
         training.run(on_epoch, save)
 
 
-def _save(folder: Folder, training: Training, start: float) -> None:
-    folder.save(training, time.perf_counter() - start)
+def _save(folder: Folder, training: Training, began: float) -> None:
+    folder.save(training, time.perf_counter() - began)
 
 
 def _ignore(epoch: Epoch) -> None:

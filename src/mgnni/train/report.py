@@ -30,7 +30,7 @@ MAX_CLASSES = 100  # in a confusion matrix
 def make_header(training: Training) -> dict[str, Any]:
     """Return everything that decides the outcome of a training, for ``config.json``."""
     experiment = training.experiment
-    return {
+    header = {
         "format": FORMAT,
         "data": {"origin": experiment.source.origin, **describe(experiment.task)},
         "config": experiment.config.to_dict(),
@@ -42,6 +42,7 @@ def make_header(training: Training) -> dict[str, Any]:
         "deterministic": experiment.deterministic,
         "versions": versions(),
     }
+    return header if experiment.portfolio is None else header | {"portfolio": experiment.portfolio}
 
 
 def make_report(training: Training, seconds: float) -> dict[str, Any]:
@@ -103,6 +104,8 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "peak_memory": peak_memory(training.fabric.device),
         "seconds": seconds,
     }
+    if experiment.portfolio is not None:
+        report["portfolio"] = experiment.portfolio
     matrices = [one.confusion for one in results if one.confusion is not None]
     if matrices and len(task.classes) <= MAX_CLASSES:
         total = torch.tensor(matrices).sum(0)

@@ -60,9 +60,10 @@ class TableOptions:
             used as listed, and the graph is undirected if all edges are listed in both directions.
         delimiter (str, optional): Delimiter of text tables. By default a comma, or a tab in
             ``.tsv``.
-        degree (bool, optional): Adds the in-degree as a feature.
+        degree (bool, optional): Adds the in-degree as a feature. By default only to train on
+            files with few features.
         standardize (bool, optional): Scales numeric columns to mean 0 and standard deviation 1
-            over the training nodes.
+            over the training nodes. By default only to train on files.
         allow_unseen (bool, optional): Accepts splits with classes in validation or test that do
             not occur in training.
     """
@@ -79,8 +80,8 @@ class TableOptions:
     graph: str | None = None
     directed: bool | None = None
     delimiter: str | None = None
-    degree: bool = False
-    standardize: bool = False
+    degree: bool | None = None
+    standardize: bool | None = None
     allow_unseen: bool = False
 
     def __post_init__(self) -> None:
