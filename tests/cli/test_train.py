@@ -215,7 +215,7 @@ def settings(report: dict[str, Any]) -> dict[str, Any]:
 
 def test_only_what_is_said_differs_from_the_preset(call: Call, place: Path) -> None:
     """Options that equal the defaults for nodes still override those for graphs."""
-    common = ("--epochs", "2", "--hidden-channels", "4", "--device", "cpu")
+    common = ("--model", "mgnni", "--epochs", "2", "--hidden-channels", "4", "--device", "cpu")
     said = ("--dropout", "0.5", "--weight-decay=0.0005", "--no-self-loops", "--patience", "none")
     # The name of a benchmark somewhere on the line is not the data.
     assert call("train", "many", *common, *said, "--output", "texas").status == 0

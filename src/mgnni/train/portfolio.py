@@ -21,12 +21,13 @@ from mgnni.train.config import Config, changed
 from mgnni.train.experiment import Experiment
 from mgnni.train.presets import preset_for
 from mgnni.train.runs import Run
-from mgnni.train.source import Source
+from mgnni.train.source import FEW, Source
 
 GRAPH_INPUT = "gmgnni-graph"
 WITHOUT_GRAPH = "mlp"
 MODELS = (MGNNI, "gmgnni", GRAPH_INPUT, "graphsage", "gcn", WITHOUT_GRAPH)
 OF_GRAPHS = (MGNNI, "gmgnni", "gin", "graphsage", "gcn", WITHOUT_GRAPH)
+DEEP = (MGNNI, "gmgnni", GRAPH_INPUT)  # models with a deeper head
 MAX_NODES = 50_000  # of a graph whose nodes are embedded
 ENOUGH = 1000  # validation rows with which one split suffices to compare
 SPLITS = 3
@@ -73,10 +74,7 @@ def find_candidates(source: Source, changes: Mapping[str, Any]) -> Candidates:
         if lacking:
             left_out[name] = f"has no option {', '.join(lacking)}"
             continue
-        own: dict[str, Any] = {"input_map": "graph"} if name == GRAPH_INPUT else {}
-        if model == "gmgnni" and _symmetric(task, changes):
-            own["directions"] = "in"  # both directions are the same, at twice the cost
-        found = changed(config, {**own, **changes})
+        found = changed(config, {**_choices(name, task, changes), **changes})
         if found not in configs.values():
             configs[name] = found
     if not configs:
@@ -85,6 +83,17 @@ def find_candidates(source: Source, changes: Mapping[str, Any]) -> Candidates:
             "has together; choose the model whose options they are"
         )
     return Candidates(configs, left_out)
+
+
+def _choices(name: str, task: Task, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a candidate that depend on the data."""
+    found: dict[str, Any] = {"input_map": "graph"} if name == GRAPH_INPUT else {}
+    if name in ("gmgnni", GRAPH_INPUT) and _symmetric(task, changes):
+        found["directions"] = "in"  # both directions are the same, at twice the cost
+    if name in DEEP and task.level == "node" and task.num_features <= FEW:
+        # Few features need a deeper map; with hundreds of words, it fits the training nodes only.
+        found |= {"head": "residual", "head_layers": 1, "batch_norm": False}
+    return found
 
 
 def _no_graph_input(task: Task, changes: Mapping[str, Any]) -> str | None:
