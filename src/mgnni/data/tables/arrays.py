@@ -202,7 +202,7 @@ def _features(
     if schema is None and options.standardize:
         train = training_nodes(splits, None, len(x))
         columns = tuple(
-            column if _is_flag(column, x[:, i]) else column.standardized(x[train, i])
+            column if column.kind == "constant" else column.standardized(x[train, i])
             for i, column in enumerate(columns)
         )
     mean = np.array([column.mean for column in columns])
@@ -210,11 +210,6 @@ def _features(
     if mean.any() or (deviation != 1).any():
         x = ((x - mean) / deviation).astype(np.float32)
     return x, columns
-
-
-def _is_flag(column: Column, values: Floats) -> bool:
-    """Whether a feature has zeros and ones only, which are left as they are, as in tables."""
-    return column.kind != "degree" and bool(((values == 0) | (values == 1)).all())
 
 
 def _stacked_features(graphs: Sequence[ArrayGraph]) -> Floats:

@@ -63,7 +63,7 @@ class TableOptions:
         degree (bool, optional): Adds the in-degree as a feature. By default only to train on
             files with few features.
         standardize (bool, optional): Scales numeric columns to mean 0 and standard deviation 1
-            over the training nodes. By default only to train on files.
+            over the training nodes, except those of 0 and 1. By default only to train on files.
         allow_unseen (bool, optional): Accepts splits with classes in validation or test that do
             not occur in training.
     """
@@ -144,7 +144,13 @@ class Column:
         return (*own, f"{self.name}_missing") if self.missing else own
 
     def standardized(self, seen: npt.NDArray[Any]) -> Column:
-        """Returns the column with the mean and standard deviation of the given numbers."""
+        """Returns the column with the mean and standard deviation of the given numbers.
+
+        Numbers that are all 0 or 1 are left as they are: one of many words, which is rare, would
+        become a large number.
+        """
+        if self.kind == "number" and bool(((seen == 0) | (seen == 1)).all()):
+            return self
         deviation = float(seen.std(dtype="float64"))
         # Treat a spread of rounding errors as none: dividing by it would magnify them.
         if deviation <= ROUNDING * float(abs(seen).max(initial=0.0)):
