@@ -40,9 +40,10 @@ class MGNNI(GraphModel):
     \mathbf{F}^{\top} \mathbf{F} / (\|\mathbf{F}^{\top} \mathbf{F}\|_F + \epsilon)`, attention
     weights :math:`\alpha_m` per node, and a head :math:`f_o`.
 
-    The defaults are the model of the paper. ``contraction``, ``learn_gamma``, ``directions``,
-    ``skip``, ``blocks``, ``input_map="graph"`` and ``fusion="concat"`` generalise it within the
-    same equation, so that every solution is still unique and certified.
+    The defaults are the model of the paper, except for the final ReLU of its input map
+    (``input_map="mlp-relu"``). ``contraction``, ``learn_gamma``, ``directions``, ``skip``,
+    ``blocks``, ``input_map="graph"`` and ``fusion="concat"`` generalise it within the same
+    equation, so that every solution is still unique and certified.
 
     Args:
         in_channels (int): Size of each input sample.

@@ -39,13 +39,13 @@ def advise(
 
     The eigenvalue of the weight is taken to be one, the best case: training has to bring it there.
     A scale below ``possible`` is ruled out for every graph of this kind. At ``chain``, the
-    influence exceeds :math:`	heta` at the end of a chain with self-loops; graphs that branch
+    influence exceeds :math:`\theta` at the end of a chain with self-loops; graphs that branch
     divide the influence and need more.
 
     Args:
         hops (int): The range that is needed, for example the diameter of the graph.
         symmetric (bool): Whether the graph is undirected.
-        theta (float, optional): The threshold :math:`	heta`. (default: :obj:`1e-6`)
+        theta (float, optional): The threshold :math:`\theta`. (default: :obj:`1e-6`)
         gammas (Sequence[float], optional): The factors to consider.
     """
     check_int("hops", hops, least=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import time
@@ -134,6 +133,10 @@ def _help(
 ) -> None:
     """Work on a study in another process."""
     torch.set_num_threads(threads)
-    with contextlib.suppress(KeyboardInterrupt):  # the first process says so
+    try:
         what = Experiment(config=Config.from_dict(config), **experiment, test=False)
         Worker(Study(folder, Search(what, **limits), header, resume=True)).run()
+    except KeyboardInterrupt:  # the first process says so
+        return
+    except Exception as error:  # exit with a message in place of a traceback
+        raise SystemExit(f"a process of the search ended early: {error}") from None
