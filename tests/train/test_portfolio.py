@@ -185,9 +185,10 @@ def test_slow_epochs_make_the_comparison_and_the_training_shorter() -> None:
     budget = Budget.of(what)
     assert (budget.minutes, budget.comparing) == (6, 2)
     assert budget.rungs(1000, [0.001] * 6, 1.0) == [100, 300]
-    # 108 s are planned: 10 s are spent, 6 candidates and twice the slower half take 12 s an epoch.
-    assert budget.rungs(1000, [1.0] * 6, 10.0) == [10, 30]
+    # 98 of 108 s are left: 6 candidates and twice the slower half take 1.2 s per epoch.
     assert budget.rungs(1000, [0.1] * 6, 10.0) == [81, 243]
+    assert budget.rungs(1000, [1.0] * 6, 10.0) == [16], "no time for a second rung"
+    assert budget.rungs(1000, [60.0] * 6, 1800.0) == [10]
     assert budget.epochs(1000, pace=2.0, spent=124.0, reached=30) == 30 + 100
     assert budget.epochs(1000, pace=0.01, spent=124.0, reached=0) == 1000
     fixed = Budget.of(replace(what, deterministic=True))

@@ -34,7 +34,7 @@ SPLITS = 3
 COMPARING = 2.0  # minutes of the budget for the comparison, unless another budget is given
 BASE, PER_RUN = 4.0, 1.0  # minutes of the whole training
 FIRST_RUNG, GROWTH = 100, 3  # epochs of the first rung; those of the last are so many times more
-LEAST = 10  # epochs of the first rung where an epoch takes long
+LEAST = 10  # epochs of a rung where an epoch takes long
 MARGIN = 0.9  # of the budget that is planned; epochs differ in length
 
 
@@ -171,9 +171,10 @@ class Budget:
         first = FIRST_RUNG
         if self.limited and paces:
             slow = sorted(paces, reverse=True)[: half(len(paces))]
-            each = sum(paces) + (GROWTH - 1) * sum(slow)
             left = max(MARGIN * 60 * self.comparing - spent, 0)
-            first = min(max(int(left / each), LEAST), first) if each else first
+            first = min(int(left / (sum(paces) + (GROWTH - 1) * sum(slow))), first)
+            if first < LEAST:  # there is time for one rung only
+                return [min(max(int(left / sum(paces)), LEAST), most)]
         first = min(first, most)
         return sorted({first, min(GROWTH * first, most)})
 
