@@ -30,9 +30,9 @@ TEST_LABELS_USED = (
 )
 
 
-def console_for(width: int = 100) -> Console:
+def console_for(width: int = 100, stderr: bool = False) -> Console:
     """Return a console; output that is not a terminal has this width."""
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, stderr=stderr)
     if not console.is_terminal:
         console.width = width
     return console
@@ -159,6 +159,9 @@ def show_training(
     paragraph(console, f"by rule {report['protocol']['rule']}: {report['protocol']['description']}")
     if mark:
         paragraph(console, f"{mark} {TEST_LABELS_USED}")
+    if "portfolio" in report:
+        count, name = len(report["portfolio"]["candidates"]), report["portfolio"]["chosen"]
+        paragraph(console, f"model: {name}, chosen among {count} on validation data")
     if others := other_scores(report):
         paragraph(console, f"the same runs by other rules: {others}")
     rows = _part_sizes([list(run["rows"].values()) for run in report["runs"]])

@@ -198,3 +198,14 @@ def changed(config: Config, changes: Mapping[str, Any]) -> Config:
             "model": {**model, **{key: value for key, value in changes.items() if key in model}},
         }
     )
+
+
+def with_training_options(config: Config, changes: Mapping[str, Any]) -> Config:
+    """Return a configuration with the changed options of the training; those of models are ignored.
+
+    Args:
+        config (Config): The configuration.
+        changes (Mapping[str, Any]): New values by name, of the training and of any model.
+    """
+    own = {one.name for one in dataclasses.fields(Config)} - {"model", "architecture"}
+    return changed(config, {key: value for key, value in changes.items() if key in own})

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.task import Task
@@ -42,6 +43,8 @@ class Experiment:
             it there is nothing to report. (default: :obj:`True`)
         jobs (int, optional): Number of processes that train groups of runs side by side;
             :obj:`None` chooses it. Results do not depend on it. (default: :obj:`1`)
+        portfolio (dict[str, Any], optional): How the configuration was chosen among others, for
+            the report. (default: :obj:`None`)
     """
 
     source: Source
@@ -54,6 +57,7 @@ class Experiment:
     checkpoint_every: float = CHECKPOINT_EVERY
     test: bool = True
     jobs: int | None = 1
+    portfolio: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1:

@@ -31,7 +31,7 @@ MAX_CLASSES = 100  # in a confusion matrix
 def make_header(training: Training) -> dict[str, Any]:
     """Return everything that decides the outcome of a training, for ``config.json``."""
     experiment = training.experiment
-    return {
+    header = {
         "format": FORMAT,
         "data": {"origin": experiment.source.origin, **describe(experiment.task)},
         "config": experiment.config.to_dict(),
@@ -43,6 +43,7 @@ def make_header(training: Training) -> dict[str, Any]:
         "deterministic": experiment.deterministic,
         "versions": versions(),
     }
+    return header if experiment.portfolio is None else header | {"portfolio": experiment.portfolio}
 
 
 def make_report(training: Training, seconds: float) -> dict[str, Any]:
@@ -104,6 +105,8 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "peak_memory": peak_memory(training.fabric.device),
         "seconds": seconds,
     }
+    if experiment.portfolio is not None:
+        report["portfolio"] = experiment.portfolio
     assessed = [one.assessment for one in results if one.assessment is not None]
     if not task.multilabel and len(task.classes) <= MAX_CLASSES:
         total = torch.tensor([one["confusion"] for one in assessed]).sum(0)

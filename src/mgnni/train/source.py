@@ -25,6 +25,7 @@ from mgnni.train.config import Config
 
 FRACTIONS = (0.6, 0.2, 0.2)
 VAL_FRACTION = 0.2  # of the units outside of a fold
+FEW = 32  # features, up to which the degree is added to those of files
 FOLDED = "tu"  # the family of benchmarks whose validation sets are taken from training folds
 
 
@@ -68,7 +69,9 @@ def find_source(
         data (str or Path or Data or Dataset or list[Data] or Task): The data. A string is the name
             of a benchmark if there is one; ``./name`` and a ``Path`` are always a path.
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
-        tables (TableOptions, optional): Roles of the columns of files. (default: :obj:`None`)
+        tables (TableOptions, optional): Roles of the columns of files. Where they do not say
+            otherwise, numbers in files are standardised, and the degree is added to few features.
+            (default: :obj:`None`)
         metric (str, optional): Metric to use instead of that of the task. (default: :obj:`None`)
         rule (str, optional): Rule that selects the epoch to report. If it needs no validation set
             and the benchmark holds one out of its training folds, nothing is held out, unless
@@ -99,7 +102,7 @@ def find_source(
         task = _with_splits(task, num_splits, split_seed, folds)
         return Source(task, None, name if benchmark else task.name, given)
     if isinstance(data, (str, Path)):
-        file = _read(name, tables)
+        file = _read_with_defaults(name, tables or TableOptions())
     elif isinstance(data, (Data, Dataset, Sequence)):
         file = from_pyg(data, tables)
     else:
@@ -178,7 +181,20 @@ def _options(name: str, given: dict[str, Any] | None, rule: str) -> dict[str, An
     return {**({"val_fraction": 0.0} if whole else {}), **(given or {})}
 
 
-def _read(name: str, tables: TableOptions | None) -> GraphFile:
+def _read_with_defaults(name: str, tables: TableOptions) -> GraphFile:
+    """Read files with features that suit models: of one scale, and never none."""
+    options = replace(tables, standardize=tables.standardize is not False)
+    file = _read(name, options)
+    notes = []
+    if tables.degree is None and len(file.schema.feature_names) <= FEW:
+        file = _read(name, replace(options, degree=True))
+        notes.append("few features: the degree of each node is added (--no-degree leaves it out)")
+    if tables.standardize is None and any(one.deviation != 1 for one in file.schema.columns):
+        notes.append("numeric features are standardised (--no-standardize uses them as they are)")
+    return replace(file, notes=(*file.notes, *notes))
+
+
+def _read(name: str, tables: TableOptions) -> GraphFile:
     if not Path(name).exists():
         raise DataError(
             f"{name!r} is neither a benchmark nor a path; benchmarks: {', '.join(ENTRIES)}; a path "
