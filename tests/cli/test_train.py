@@ -472,3 +472,32 @@ def test_a_config_that_is_wrong_is_refused_by_name(
     assert (ended.status in (1, 2), ended.out) == (True, "")
     assert message in ended.err
     assert not (place / "runs").exists()
+
+
+def test_a_finished_training_goes_on_with_more_epochs(call: Call, place: Path) -> None:
+    command = ("train", "mine", *QUICK, "--no-report")
+    assert call(*command, "--epochs", "7", "--output", "whole").status == 0
+    assert call(*command).status == 0
+    ended = call(*command, "--resume", "--epochs", "7")
+    assert (ended.status, ended.err) == (0, "")
+    assert lasting(report_of(place / "runs" / "mine")) == lasting(report_of(place / "whole"))
+    fewer = call(*command, "--resume", "--epochs", "5")
+    assert (fewer.status, fewer.out) == (1, "")
+    assert "config.epochs = 7 (asked for: 5)" in fewer.err
+
+
+def test_folds_are_the_splits_of_data_without_any(call: Call, place: Path) -> None:
+    write_nodes(place / "whole", node_rows(splits=False))
+    ended = call("train", "whole", *QUICK, "--folds", "4", "--no-report")
+    assert ended.status == 0
+    assert "4 folds, stratified, a fifth of the rest for validation" in words(ended.out)
+    report = report_of(place / "runs" / "whole")
+    assert [run["rows"]["test"] for run in report["runs"]] == [6, 6, 6, 6]
+    assert report["input"]["folds"] == 4
+    for data, folds, message in (
+        ("mine", "4", "--folds are for data without splits (got 4 for mine, which has 1)"),
+        ("whole", "1", "--folds must be from 2 to the number of labelled units, 24 (got 1)"),
+    ):
+        refused = call("train", data, *QUICK, "--folds", folds, "--output", "new")
+        assert (refused.status, refused.out) == (2, "")
+        assert message in refused.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -238,8 +238,7 @@ class Train(Command):
 
         check_tracker(self.log)
         source, config = self.find()
-        task = source.task
-        runs = runs_of(task, self._splits(), self.seeds)
+        runs = runs_of(source.task, self._splits(), self.seeds)
         experiment = Experiment(
             source,
             config,
@@ -252,27 +251,26 @@ class Train(Command):
             jobs=self.jobs,
         )
         other = "" if self.architecture in (MGNNI, AUTO) else f"-{self.architecture}"
-        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
+        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", source.task.name + other)
         if self.resume:
             check_resumable(output)
         try:
             with training_folder(output, self.checkpoint_every):
-                on_start: Callable[[], None] | None
-                on_start = partial(show_source, source, config, _note if self.json else None)
+                describe = partial(show_source, source, config, _note if self.json else None)
                 state = None
                 if chooses:
-                    on_start()
+                    describe()
                     choice = choose_model(
                         experiment, self.changes, output, self.resume, self.budget, self.json
                     )
-                    experiment, state, on_start = choice.experiment, choice.state, None
-                config = experiment.config
+                    experiment, state = choice.experiment, choice.state
+                epochs, patience = experiment.config.epochs, experiment.config.patience
                 with (
-                    follow_training(len(runs), config.epochs, config.patience) as clock,
+                    follow_training(len(runs), epochs, patience) as clock,
                     make_tracker(self.log, experiment, output) as tracker,
                 ):
-                    after = tracker.after(clock)
-                    fitted = train(experiment, output, self.resume, after, _note, on_start, state)
+                    after, first = tracker.after(clock), None if chooses else describe
+                    fitted = train(experiment, output, self.resume, after, _note, first, state)
                     tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

@@ -42,8 +42,8 @@ def asks_for_more(folder: Path, there: dict[str, Any], header: dict[str, Any]) -
     return True
 
 
-def check_final_state(folder: Path, epochs: int, report: dict[str, Any]) -> bool:
-    """Return whether a finished training without a final state has nothing to go on with.
+def check_final_state(folder: Path, epochs: int, report: dict[str, Any]) -> None:
+    """Check that a finished training without a final state has nothing to go on with.
 
     Args:
         folder (Path): The folder, for the message.
@@ -53,12 +53,11 @@ def check_final_state(folder: Path, epochs: int, report: dict[str, Any]) -> bool
     Raises:
         DataError: Runs were ended by the number of epochs, and their states were not kept.
     """
-    if all(run["epochs"] < epochs for run in report["runs"]):
-        return True
-    raise DataError(
-        f"{folder}: has no state.pt to go on from, which mgnni train keeps if a run reached its "
-        "last epoch; train again with another --output"
-    )
+    if any(run["epochs"] >= epochs for run in report["runs"]):
+        raise DataError(
+            f"{folder}: has no state.pt to go on from, which mgnni train keeps if a run reached "
+            "its last epoch; train again with another --output"
+        )
 
 
 def reopen(training: Training) -> None:
