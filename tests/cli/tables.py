@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 PARTS = ("train", "train", "val", "test")
-QUICK = ("--epochs", "3", "--hidden-channels", "4", "--device", "cpu")
+QUICK = ("--model", "mgnni", "--epochs", "3", "--hidden-channels", "4", "--device", "cpu")
 
 
 def node_rows(count: int = 24, *, labels: bool = True, splits: bool = True) -> list[str]:

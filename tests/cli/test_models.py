@@ -184,7 +184,7 @@ def test_another_model_is_trained_and_used(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = write_nodes(tmp_path / "mine")
-    ended = call("train", folder, "--model", "gcn", "--num-layers", "1", *QUICK)
+    ended = call("train", folder, *QUICK, "--model", "gcn", "--num-layers", "1")
     assert (ended.status, ended.err) == (0, "")
     output = tmp_path / "runs" / "mine-gcn"
     report = json.loads((output / "report.json").read_text("utf-8"))

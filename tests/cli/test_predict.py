@@ -234,7 +234,7 @@ def test_the_generalised_model_predicts_with_a_weight_for_each_state(
     call: Call, trained: Path
 ) -> None:
     data = trained / "mine"
-    train = ("train", data, "--model", "gmgnni", *QUICK, "--scales", "1", "3", "--no-report")
+    train = ("train", data, *QUICK, "--model", "gmgnni", "--scales", "1", "3", "--no-report")
     assert call(*train, "--output", "concat").status == 0
     ended = call("predict", "concat", data, "--output", "concat.csv")
     assert ended.status == 0, ended.err
@@ -249,7 +249,7 @@ def test_the_generalised_model_predicts_with_a_weight_for_each_state(
 
 
 def test_a_model_of_one_graph_refuses_another_of_the_same_size(call: Call, trained: Path) -> None:
-    options = ("--model", "gmgnni", "--input-map", "graph", *QUICK, "--no-report")
+    options = (*QUICK, "--model", "gmgnni", "--input-map", "graph", "--no-report")
     assert call("train", trained / "mine", *options, "--output", "bound").status == 0
     ended = call("predict", "bound", trained / "mine", "--output", "same.csv")
     assert ended.status == 0, ended.err

@@ -85,7 +85,8 @@ def test_a_training_on_files_is_read_as_it_was(call: Call, tmp_path: Path) -> No
     (folder / "nodes.csv").write_text("name,topic,age\n" + nodes)
     (folder / "edges.csv").write_text("a,b\n" + "".join(f"{i},{i + 1}\n" for i in range(19)))
     options = ["--id", "name", "--label", "topic", "--source", "a", "--target", "b"]
-    trained = call("train", folder, *options, "--epochs", "2", "--output", run)
+    quick = ("--model", "mgnni", "--epochs", "2")
+    trained = call("train", folder, *options, *quick, "--output", run)
     assert trained.status == 0, trained.err
     ended = call("range", folder, *options, *FEW, "--json", "--output", tmp_path / "data")
     found = json.loads(ended.out)

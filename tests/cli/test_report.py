@@ -52,7 +52,7 @@ def test_several_trainings_are_one_report(
     call: Call, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for model in ("gcn", "mlp"):
-        assert call("train", "mine", "--model", model, *QUICK, "--no-report").status == 0
+        assert call("train", "mine", *QUICK, "--model", model, "--no-report").status == 0
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda uri: opened.append(uri) or True)
     ended = call("report", "runs", "--output", "all.html", "--open")

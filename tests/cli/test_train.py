@@ -56,6 +56,15 @@ def lasting(report: dict[str, Any], *but: str) -> dict[str, Any]:
     }
 
 
+def rounded(value: Any) -> Any:
+    """Return plain data without the last digits of probabilities."""
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner) for inner in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
 def words(text: str) -> str:
     return " ".join(text.split())
 
@@ -150,7 +159,7 @@ def test_a_rule_that_looks_at_test_data_is_marked(call: Call, rule: str, mark: s
 
 
 def test_json_is_the_report_and_nothing_else(call: Call, place: Path) -> None:
-    ended = call("train", "mine", *QUICK, "--json", "--output", "out")
+    ended = call("train", "mine", *QUICK, "--json", "--directed", "true", "--output", "out")
     assert (ended.status, ended.err) == (0, "")
     assert ended.out == (place / "out" / "report.json").read_text(encoding="utf-8")
     assert json.loads(ended.out)["command"] == "train"
@@ -168,8 +177,8 @@ def test_a_finished_training_is_shown_again_and_not_repeated(
     before = {path: path.read_bytes() for path in (place / "runs" / "mine").iterdir()}
     again = call("train", "mine", *QUICK, "--resume")
     assert (again.status, again.err) == (0, "")
-    table = first.out.partition("  Saved")[0]
-    assert again.out.startswith(table)
+    table = first.out.partition("  Saved")[0].partition("  split")[2]
+    assert again.out.partition("  Saved")[0].partition("  split")[2] == table != ""
     assert "before: nothing was left to train" in again.out
     assert {path: path.read_bytes() for path in (place / "runs" / "mine").iterdir()} == before
     as_json = call("train", "mine", *QUICK, "--resume", "--json")
@@ -184,7 +193,9 @@ def test_one_by_one_is_the_same(call: Call, place: Path) -> None:
     one, other = report_of(place / "one"), report_of(place / "other")
     assert (one["together"], other["together"]) == (True, False)
     assert len(one["runs"]) == 4
-    assert lasting(one, "together", "solver") == lasting(other, "together", "solver")
+    assert rounded(lasting(one, "together", "solver")) == rounded(
+        lasting(other, "together", "solver")
+    )
     for direction in ("forward", "backward"):
         a, b = one["solver"][direction], other["solver"][direction]
         for key in ("solves", "failures", "solvers", "iterations"):
@@ -216,7 +227,7 @@ def settings(report: dict[str, Any]) -> dict[str, Any]:
 
 def test_only_what_is_said_differs_from_the_preset(call: Call, place: Path) -> None:
     """Options that equal the defaults for nodes still override those for graphs."""
-    common = ("--epochs", "2", "--hidden-channels", "4", "--device", "cpu")
+    common = ("--model", "mgnni", "--epochs", "2", "--hidden-channels", "4", "--device", "cpu")
     said = ("--dropout", "0.5", "--weight-decay=0.0005", "--no-self-loops", "--patience", "none")
     # The name of a benchmark somewhere on the line is not the data.
     assert call("train", "many", *common, *said, "--output", "texas").status == 0
@@ -272,7 +283,7 @@ def test_an_interrupted_training_goes_on(
     with monkeypatch.context() as patch:
         interrupt_after(patch, 4)
         ended = call(*command, "--output", "broken")
-    assert (ended.status, ended.out) == (130, "")
+    assert (ended.status, "test accuracy" in ended.out) == (130, False)
     assert ended.err.startswith("mgnni train: interrupted; broken keeps what was done; ")
     assert "--resume" in ended.err
     assert not (place / "broken" / "report.json").exists()
@@ -303,7 +314,7 @@ def test_a_late_failure_keeps_what_was_done(
 
     monkeypatch.setattr(Clock, "__call__", fail)
     ended = call("train", "mine", *QUICK, "--checkpoint-every", "0")
-    assert (ended.status, ended.out) == (1, "")
+    assert (ended.status, "test accuracy" in ended.out) == (1, False)
     assert ended.err == "mgnni train: error: RuntimeError: no luck (--debug shows where)\n"
     assert (place / "runs" / "mine" / "state.pt").exists()
     assert call("train", "mine", *QUICK, "--output", "runs/other").status == 1
@@ -331,7 +342,7 @@ def test_control_c_in_a_process_of_its_own(place: Path) -> None:
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, "test accuracy" in out) == (130, False)
     (line,) = err.splitlines()
     assert line.startswith("mgnni train: interrupted; runs/mine keeps what was done")
     names = {path.name for path in (place / "runs" / "mine").iterdir()}
@@ -397,7 +408,8 @@ def test_cora_in_tables_is_cora(call: Call, place: Path) -> None:
     for table, columns in (("nodes", nodes), ("edges", edges)):
         pyarrow.csv.write_csv(pa.table(columns), place / "papers" / f"{table}.csv")
 
-    options = ("--epochs", "50", "--hidden-channels", "16", "--lr", "0.05")
+    options = ("--model", "mgnni", "--epochs", "50", "--hidden-channels", "16", "--lr", "0.05")
+    options += ("--dropout", "0.5", "--weight-decay", "5e-4")  # own data have others
     scores = {}
     for data in ("cora", "papers"):
         ended = call("train", data, *options, "--output", data, "--json")

@@ -29,12 +29,12 @@ def test_the_command_repeats_the_training(tmp_path, monkeypatch, capsys, options
     words = shlex.split(command_line(result))
     assert words[:3] == ["mgnni", "train", str(tmp_path / "my graph")]
     again = Train.create(Train.parser(words[2:]).parse(words[2:]))
-    first = Train.create(Train.parser(options).parse(["my graph", *QUICK[:4], *options]))
+    first = Train.create(Train.parser(options).parse(["my graph", *QUICK[:6], *options]))
     for name in ("architecture", "rule", "seeds", "tables", "one_by_one", "deterministic"):
         assert getattr(again, name) == getattr(first, name)
     preset = preset_for("", "node", again.preset, again.architecture)
     assert changed(preset, again.changes) == Config.from_dict(result.report["config"])
-    assert len(words) <= 3 + 4 + len(options)  # defaults are left out
+    assert len(words) <= 3 + 6 + len(options)  # defaults are left out
 
 
 def test_benchmark_options_and_presets_are_named(tmp_path, capsys):

@@ -211,7 +211,7 @@ def test_an_unknown_preset_is_refused():
 
 
 SHARED = preset_file("shared")
-OTHER = ("other nodes", "other graphs")
+OTHER = ("other nodes", "own nodes", "other graphs")
 NAMES = {*ENTRIES, *SHARED["groups"], *KINDS, *OTHER}
 
 

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -8,7 +9,7 @@ from torch_geometric.datasets import KarateClub
 from mgnni.data.tables.schema import TableOptions
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
-from mgnni.train.source import find_source
+from mgnni.train.source import FEW, find_source
 from train.cases import graph_task, inductive_task, node_data, node_task
 
 SMALL = {"num_chains_per_class": 2, "length": 12}
@@ -174,3 +175,32 @@ def test_data_without_labels_cannot_be_learnt():
     data, _ = node_data()
     with pytest.raises(DataError, match="labels"):
         find_source(data)
+
+
+def test_files_are_read_with_features_of_one_scale_and_the_degree(tmp_path):
+    rows = [f"{i},{10 * i},{i % 2},{'ab'[i % 2]}" for i in range(10)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,size,flag,label", *rows]) + "\n")
+    edges = [f"{i},0" for i in range(1, 10)]
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+    source = find_source(tmp_path)
+    (graph,) = source.task.graphs
+    assert source.schema is not None
+    assert source.schema.feature_names == ("size", "flag", "degree")
+    size = torch.arange(10.0) * 10
+    torch.testing.assert_close(graph.x[:, 0], (size - size.mean()) / size.std(correction=0))
+    assert graph.x[:, 1].tolist() == [i % 2 for i in range(10)], "zeros and ones are left alone"
+    assert graph.x[0, 2] == 3, "one degree of 9 among zeros: mean 0.9, deviation 2.7"
+    assert any("--no-standardize" in note for note in source.task.notes)
+    assert "columns" not in source.given, "these are defaults"
+    plain = find_source(tmp_path, tables=TableOptions(standardize=False, degree=False))
+    assert plain.task.graphs[0].x.tolist() == [[10 * i, i % 2] for i in range(10)]
+    data = Data(x=size[:, None], edge_index=graph.edge_index, y=torch.arange(10) % 2)
+    assert torch.equal(find_source(data).task.graphs[0].x, data.x), "objects are taken as they are"
+
+
+def test_the_degree_is_added_to_few_features_only(tmp_path):
+    for count, more in ((FEW, 1), (FEW + 1, 0)):
+        x = torch.rand(6, count).numpy()
+        edges = torch.tensor([[0, 1], [1, 2]]).numpy()
+        numpy.savez(tmp_path / "a.npz", x=x, y=[0, 1, 0, 1, 0, 1], edges=edges)
+        assert find_source(tmp_path / "a.npz").task.num_features == count + more

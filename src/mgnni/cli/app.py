@@ -14,6 +14,8 @@ from mgnni.cli.arguments import Command, UsageError, layout
 from mgnni.cli.bench import Bench
 from mgnni.cli.compare import Compare
 from mgnni.cli.datasets import Datasets
+from mgnni.cli.explain import Explain
+from mgnni.cli.inspect import Inspect
 from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
@@ -38,10 +40,12 @@ COMMANDS: dict[str, type[Command]] = {
     for one in (
         Quickstart,
         Datasets,
+        Inspect,
         Models,
         Train,
         Tune,
         Predict,
+        Explain,
         Compare,
         Range,
         Report,

@@ -39,7 +39,8 @@ class Command(ABC):
 
     The ``metadata`` of a field may have ``metavar``, the value in the help; ``choices``, all
     values, for the help only; ``unset``, what happens without the option, instead of its default
-    value; ``names``, the option strings; ``positional``, whether it is a positional argument.
+    value; ``names``, the option strings; ``positional``, whether it is a positional argument;
+    ``switch``, whether ``--name`` and ``--no-name`` set a value that is none by default.
     """
 
     # Arguments of the library whose option has another name, for error messages.
@@ -172,7 +173,9 @@ class Parser(argparse.ArgumentParser):
         if "choices" in about:
             text += f" One of {', '.join(about['choices'])}."
         flag = hint is bool and not switches
-        if hint is bool:
+        if "switch" in about:
+            hint, unset = bool, about["unset"]
+        elif hint is bool:
             unset = "" if flag else "yes" if default else "no"
         else:
             unset = about.get("unset", "" if one.default is MISSING else written(default))

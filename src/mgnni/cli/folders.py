@@ -57,7 +57,7 @@ def training_folder(path: Path, worth_keeping: float) -> Iterator[None]:
         yield
     except Exception:
         early = time.monotonic() - start < worth_keeping
-        if early or not (path / "state.pt").exists():
+        if early or not any((path / name).exists() for name in ("state.pt", "portfolio.json")):
             _undo(path, before, missing)
         raise
 
@@ -66,14 +66,14 @@ def _undo(path: Path, before: set[Path], missing: list[Path]) -> None:
     """Remove what was not there before, unless another process is training there."""
     from filelock import FileLock, Timeout
 
-    from mgnni.train.folder import FILES
+    from mgnni.train.folder import FILES, PORTFOLIO
 
     lock = path / ".lock"
     # The error that led here is the one to report, so errors of the cleanup are ignored.
     with contextlib.suppress(OSError, Timeout):
         if lock.exists():
             with FileLock(lock, timeout=0):
-                for file in {path / name for name in (*FILES, lock.name)} - before:
+                for file in {path / name for name in (*FILES, PORTFOLIO, lock.name)} - before:
                     file.unlink(missing_ok=True)
         for place in missing:
             place.rmdir()

@@ -46,6 +46,11 @@ class Predict(Command):
         default=None, metadata={"unset": "the best on the validation set"}
     )
     """Run of the training that predicts, counted from 0."""
+    threshold: float | None = field(
+        default=None, metadata={"unset": "chosen on the validation set"}
+    )
+    """For two classes: probability of the second one, in sorted order, above which it is predicted;
+    0.5 predicts the more probable one."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
@@ -69,7 +74,7 @@ class Predict(Command):
         check_target(output, overwrite)
         fitted = Fitted.load(self.model)
         graphs, ids, labels, notes = self._graphs(fitted, options)
-        found = fitted.explain(graphs, self.run_number)
+        found = fitted.explain(graphs, self.run_number, self.threshold)
         number = fitted.best if self.run_number is None else self.run_number
         write_predictions(
             output,
@@ -94,6 +99,9 @@ class Predict(Command):
             "split": run.split,
             "seed": run.seed,
             "best_of": sum(map(bool, fitted.val)) if self.run_number is None else 1,
+            "threshold": fitted.threshold(self.run_number)
+            if self.threshold is None
+            else self.threshold,
             "predicted": dict(zip(fitted.classes, found.chosen.sum(0).tolist(), strict=True)),
             "notes": list(notes),
         }

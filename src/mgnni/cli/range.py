@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from mgnni.cli.arguments import Command, Parser, UsageError
 from mgnni.cli.data import benchmark_options, check_data
 from mgnni.cli.folders import result_folder
-from mgnni.cli.train import CHOICES, FILE_DETAILS
+from mgnni.cli.option_details import CHOICES, FILE_DETAILS
 from mgnni.data.tables.schema import TableOptions
 from mgnni.files import atomic_write
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, Parser, UsageError, one_of
 from mgnni.cli.data import benchmark_options, check_data
 from mgnni.cli.folders import training_folder
+from mgnni.cli.option_details import CHOICES, FILE_DETAILS, MAP_SOLVERS
 from mgnni.data.catalog import benchmark_named
-from mgnni.data.rules import DEFAULT_RULE, RULES
-from mgnni.data.tables import schema as tables
+from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
 from mgnni.models.catalog import MGNNI, MODELS, find_model
-from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING, Config, changed, options_class
+from mgnni.train.config import Config, changed, options_class, with_training_options
 from mgnni.train.presets import PRESETS
 from mgnni.train.settings import with_settings
 from mgnni.train.tuned import find_preset, is_file, preset_model
@@ -25,47 +26,8 @@ from mgnni.train.tuned import find_preset, is_file, preset_model
 if TYPE_CHECKING:
     from mgnni.train.source import Source
 
-# Repeated here because the modules that define them are slow to import; a test compares them.
-CHOICES: dict[str, Sequence[str]] = {
-    "metric": ("accuracy", "micro_f1", "macro_f1", "roc_auc"),
-    "device": ("auto", "cpu", "cuda", "mps"),
-    "rule": tuple(RULES),
-    "preset": PRESETS,
-    "schedule": SCHEDULES,
-    "stopping": STOPPING,
-    "precision": PRECISIONS,
-    "input_map": ("mlp", "mlp-relu", "identity", "graph"),
-    "fusion": ("attention", "mean", "concat"),
-    "contraction": ("frobenius", "spectral", "identity"),
-    "directions": ("in", "out", "both"),
-    "head": ("linear", "mlp", "residual", "graph"),
-    "normalization": ("auto", "sym", "dir", "out", "row", "none"),
-    "flow": ("source_to_target", "target_to_source"),
-    "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide dense".split()),
-    "memory": ("fast", "low"),
-    "log": ("tensorboard", "wandb", "trackio"),
-}
-MAP_SOLVERS = ("anderson", "picard")  # of models whose equation is not linear
+AUTO = "auto"  # that of mgnni.train.fit, which is slow to import
 NOT_OPTIONS = ("model", "architecture")  # fields of Config that are set by --model
-
-
-def _column(*names: str) -> dict[str, Any]:
-    return {"unset": f"column {', '.join(names[:-1])} or {names[-1]}"}
-
-
-FILE_DETAILS: dict[str, Mapping[str, Any]] = {
-    "id": _column(*tables.ID_NAMES),
-    "label": _column(*tables.LABEL_NAMES),
-    "split_column": _column("split", "split_0, split_1 ...", "train_mask ..."),
-    "features": {"unset": ""},
-    "ignore": {"unset": "none"},
-    "categorical": {"unset": "columns of text"},
-    "source": _column(*tables.SOURCE_NAMES),
-    "target": _column(*tables.TARGET_NAMES),
-    "weight": _column(*tables.WEIGHT_NAMES),
-    "graph": _column(*tables.GRAPH_NAMES),
-    "delimiter": {"unset": "", "metavar": "CHARACTER"},
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +39,14 @@ class Train(Command):
     every seed. The result is the test score with the rule it was chosen by, and a folder with
     model, log and report.
 
-    Benchmarks have their own hyperparameters: mgnni train texas --help shows them as defaults,
-    and mgnni train texas --model gcn --help those of another model.
+    For your own graph without --model, several models are compared on validation data first, and
+    the best one is trained. Benchmarks have their own hyperparameters: mgnni train texas --help
+    shows them as defaults, and mgnni train texas --model gcn --help those of another model.
 
     Example: mgnni train texas --scales 1 2 4 --seeds 0 1 2
     Example: mgnni train chameleon --model gcnii --num-layers 8
     Example: mgnni train my-graph/ --label topic --output runs/topics
+    Example: mgnni train my-graph/ --model mgnni --scales 1 2 4
     Example: mgnni train my-graph/ --label topic --output runs/topics --resume
     """
 
@@ -94,11 +58,17 @@ class Train(Command):
         "config": "--config",
     }
     no_options: ClassVar[Sequence[str]] = ("changes", "tables")
+    may_choose: ClassVar[bool] = True  # a model, if none is given
 
     data: str = field(metadata={"metavar": "DATA", "positional": True})
     """Benchmark, folder or file."""
     architecture: str = field(default=MGNNI, metadata={"names": ("--model",)})
-    """Model, see mgnni models. Its options are listed below."""
+    """Model, see mgnni models, or auto, which chooses one on validation data. Its options are
+    listed below; with auto, those of MGNNI, and models without a given option are left out."""
+    budget: float | None = field(
+        default=None, metadata={"metavar": "MINUTES", "unset": "4, and 1 more per run"}
+    )
+    """Time for the choice of a model and its training. Slow models get fewer epochs."""
     output: Path | None = field(default=None, metadata={"metavar": "FOLDER", "unset": "runs/DATA"})
     """Folder for model, log and report; existing files are not overwritten."""
     resume: bool = False
@@ -150,18 +120,19 @@ class Train(Command):
         """Return the parser with the options of the model, and the defaults of the benchmark."""
         prog = f"mgnni {cls.__name__.lower()}"
         early = Parser(prog, add_help=False)
-        early.add_argument("--model", type=one_of(list(MODELS)))
+        early.add_argument("--model", type=one_of([*MODELS, *[AUTO] * cls.may_choose]))
         names = one_of(PRESETS)
         early.add_argument(
             "--preset", type=lambda word: word if is_file(word) else names(word), default="paper"
         )
         early.add_argument("--config", type=Path)
         asked = with_settings(early.parse(args, partly=True))
-        model = asked.pop("model", None) or preset_model(asked["preset"])
         data = next((arg for arg in args if not arg.startswith("-")), "")
+        named = asked.pop("model", None) or cls._usual_model(data, asked["preset"])
+        model = MGNNI if named == AUTO else named
         level = "graph" if list(Path(data).glob("graphs.*")) else "node"
         config = find_preset(benchmark_named(data) or "", level, asked["preset"], model)
-        shown = cls(data=data, architecture=model, **asked)
+        shown = cls(data=data, architecture=named, **asked)
 
         parser = Parser(prog, cls.__doc__)
         common = [one.name for one in fields(Command)]
@@ -189,7 +160,8 @@ class Train(Command):
     def create(cls, values: Mapping[str, Any]) -> Train:
         """Return the command; what is neither its own nor of a file is a hyperparameter."""
         values = with_settings(values)
-        values = {"architecture": preset_model(values.get("preset", "paper")), **values}
+        usual = cls._usual_model(values["data"], values.get("preset", "paper"))
+        values = {"architecture": usual, **values}
         own = {one.name for one in fields(cls)}
         of_tables = {one.name for one in fields(TableOptions)}
         return cls(
@@ -198,13 +170,19 @@ class Train(Command):
             changes={k: v for k, v in values.items() if k not in own | of_tables},
         )
 
+    @classmethod
+    def _usual_model(cls, data: str, preset: str) -> str:
+        """Return the model that is trained without --model."""
+        own = data and not benchmark_named(data)
+        return AUTO if cls.may_choose and own and preset == "paper" else preset_model(preset)
+
     def find(self) -> tuple[Source, Config]:
         """Return the data and the configuration."""
         check_data(self.data)
         of_benchmark = benchmark_options(self.option)
         if self.num_splits < 1:
             raise UsageError(f"--num-splits must be at least 1 (got {self.num_splits})")
-        from mgnni.train.source import find_source
+        from mgnni.train.source import balanced_source, find_source
 
         source = find_source(
             self.data,
@@ -216,8 +194,12 @@ class Train(Command):
             folds=self.folds,
         )
         task = source.task
-        preset = find_preset(source.preset, task.level, self.preset, self.architecture)
-        config = changed(preset, self.changes)
+        model = None if self.architecture == AUTO else self.architecture
+        config = find_preset(source.preset, task.level, self.preset, model)
+        # A choice leaves out candidates without the options of a model that are given.
+        apply = with_training_options if model is None else changed
+        config = apply(config, self.changes)
+        source = balanced_source(source, config, self.metric)
         if getattr(config.model, "head", None) == "graph" and task.level != "graph":
             raise UsageError(
                 f"--head graph is for whole graphs ({task.name} has one label per node); use "
@@ -227,11 +209,24 @@ class Train(Command):
 
     def run(self) -> None:
         """Train, print and save."""
+        chooses = self.architecture == AUTO
+        if self.budget is not None and not chooses:
+            raise UsageError(
+                f"--budget is for the choice of a model (got {self.budget:g} minutes for "
+                f"{self.architecture}); leave it out, or pass --model auto"
+            )
+        if chooses and self.preset != "paper":
+            raise UsageError(
+                f"--preset must be left out with --model auto (got {self.preset}), which chooses "
+                "the hyperparameters; choose a --model"
+            )
         if not self.checkpoint_every >= 0:
             raise UsageError(
                 f"--checkpoint-every must be at least 0 seconds (got {self.checkpoint_every})"
             )
         # Imported late because they are slow to import.
+        from mgnni.cli.inspect_output import show_source
+        from mgnni.cli.portfolio_output import choose_model
         from mgnni.cli.progress import follow_training
         from mgnni.cli.terminal import show_training
         from mgnni.html_report.page import write_training_page
@@ -256,18 +251,29 @@ class Train(Command):
             checkpoint_every=self.checkpoint_every,
             jobs=self.jobs,
         )
-        other = "" if self.architecture == MGNNI else f"-{self.architecture}"
+        other = "" if self.architecture in (MGNNI, AUTO) else f"-{self.architecture}"
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
         if self.resume:
             check_resumable(output)
         try:
-            with (
-                training_folder(output, self.checkpoint_every),
-                follow_training(len(runs), config.epochs, config.patience) as clock,
-                make_tracker(self.log, experiment, output) as tracker,
-            ):
-                fitted = train(experiment, output, self.resume, tracker.after(clock), _note)
-                tracker.finish(fitted.report or {})
+            with training_folder(output, self.checkpoint_every):
+                on_start: Callable[[], None] | None
+                on_start = partial(show_source, source, config, _note if self.json else None)
+                state = None
+                if chooses:
+                    on_start()
+                    choice = choose_model(
+                        experiment, self.changes, output, self.resume, self.budget, self.json
+                    )
+                    experiment, state, on_start = choice.experiment, choice.state, None
+                config = experiment.config
+                with (
+                    follow_training(len(runs), config.epochs, config.patience) as clock,
+                    make_tracker(self.log, experiment, output) as tracker,
+                ):
+                    after = tracker.after(clock)
+                    fitted = train(experiment, output, self.resume, after, _note, on_start, state)
+                    tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{output} keeps what was done; repeat the command with --resume to continue"

@@ -40,8 +40,9 @@ class Tune(Train):
 
     no_options: ClassVar[Sequence[str]] = (
         *("changes", "tables", "config"),
-        *("rule", "checkpoint_every", "given"),
+        *("rule", "checkpoint_every", "given", "budget"),
     )
+    may_choose: ClassVar[bool] = False
 
     output: Path | None = field(
         default=None, metadata={"metavar": "FOLDER", "unset": "runs/tune-DATA"}

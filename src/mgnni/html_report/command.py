@@ -30,7 +30,7 @@ def command_line(result: Result) -> str:
     given = {"data": origin, "options": report.get("options", {}), **report.get("input", {})}
     data = str(given["data"])
     words = ["mgnni", "train", data]
-    if report["model"] != MGNNI:
+    if report["model"] != MGNNI or data not in ENTRIES:  # own data have no usual model
         words += ["--model", str(report["model"])]
     pairs = [f"{name}={value}" for name, value in given.get("options", {}).items()]
     words += ["--option", *pairs] if pairs else []

@@ -141,6 +141,7 @@ def keep(cell: Cell, output: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """
     folder = cell.folder(output)
     compact = {**report, "experiment": str(cell), "quick": cell.quick, "options": cell.options}
+    compact.pop("classification", None)  # as long as all the rest
     compact["runs"] = [
         {name: value for name, value in run.items() if name != "test_curve"}
         for run in report["runs"]

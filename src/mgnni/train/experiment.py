@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.task import Task
@@ -42,6 +43,8 @@ class Experiment:
             it there is nothing to report. (default: :obj:`True`)
         jobs (int, optional): Number of processes that train groups of runs side by side;
             :obj:`None` chooses it. Results do not depend on it. (default: :obj:`1`)
+        portfolio (dict[str, Any], optional): How the configuration was chosen among others, for
+            the report. (default: :obj:`None`)
     """
 
     source: Source
@@ -54,6 +57,7 @@ class Experiment:
     checkpoint_every: float = CHECKPOINT_EVERY
     test: bool = True
     jobs: int | None = 1
+    portfolio: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1:
@@ -61,6 +65,11 @@ class Experiment:
         task, rule = self.task, get_rule(self.rule)
         if getattr(self.config.model, "input_map", None) == "graph":
             object.__setattr__(self, "config", _bound_to_graph(self.config, task))
+        if self.config.class_weight == "balanced" and task.multilabel:
+            raise ArgumentError(
+                "'class_weight' balanced needs one label per row (got a task with several); use "
+                "'none'"
+            )
         check_graphs(task.graphs, task.num_features)
         for split in self.splits:
             where = f"{task.name}, split {split}"

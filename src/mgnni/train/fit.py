@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
+from mgnni.data.inspection.advice import advise
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, DataWarning
+from mgnni.models.catalog import MGNNI
 from mgnni.train.attention import attention_sample
-from mgnni.train.config import Config, changed
+from mgnni.train.config import Config, changed, with_training_options
 from mgnni.train.device import make_fabric, one_thread, settings_restored
 from mgnni.train.epoch_bar import epoch_bar
 from mgnni.train.experiment import Experiment, runs_of
@@ -26,10 +28,11 @@ from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
-from mgnni.train.source import find_source
+from mgnni.train.source import Source, balanced_source, describe_source, find_source
 from mgnni.train.training import OnEpoch, Training
 from mgnni.train.tuned import find_preset
 
+AUTO = "auto"  # the model is chosen on validation data
 EXPLAINED = 2**22  # numbers in the states of a run, up to which the report has its attention
 SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
 
@@ -56,6 +59,7 @@ def fit(
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
     progress: bool | None = None,
+    budget: float | None = None,
     **changes: Any,
 ) -> Fitted:
     """Train a model on a benchmark, on files, or on PyG objects.
@@ -68,8 +72,9 @@ def fit(
     Args:
         data (str or Path or Data or Dataset or list[Data] or Task): Name of a benchmark, path of a
             folder or file, PyG object, or :class:`~mgnni.data.task.Task`.
-        model (str, optional): Name of the model, see :data:`mgnni.models.catalog.MODELS`.
-            (default: that of ``preset`` if it is a file, or ``"mgnni"``)
+        model (str, optional): Name of the model, see :data:`mgnni.models.catalog.MODELS`, or
+            ``"auto"``, which chooses one of several on validation data; ``report["portfolio"]``
+            says how. (default: that of ``preset`` if it is a file, or ``"mgnni"``)
         split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``. By default
             only the first split is trained, unlike ``mgnni train``, which trains all of them.
             (default: :obj:`0`)
@@ -111,6 +116,8 @@ def fit(
             (default: :obj:`None`)
         progress (bool, optional): Show a progress bar; ``None`` shows it on a terminal only.
             (default: :obj:`None`)
+        budget (float, optional): Minutes for the choice and the training with ``model="auto"``.
+            (default: four, and one more per run)
         **changes (Any): Fields of :class:`~mgnni.Config` or of its model to replace.
 
     Returns:
@@ -125,7 +132,30 @@ def fit(
         num_splits=num_splits,
         folds=folds,
     )
-    task = source.task
+    task, runs = source.task, runs_of(source.task, split, seed)
+    folder = None if output is None else Path(output)
+    if resume and folder is not None:
+        check_resumable(folder)
+    if model == AUTO and (config is not None or preset != "paper"):
+        raise ArgumentError(
+            "'model' 'auto' chooses a configuration itself (got another as well); leave out "
+            "'config' and 'preset'"
+        )
+    if budget is not None and model != AUTO:
+        raise ArgumentError(
+            f"'budget' is for the choice of a model (got {budget:g} minutes for {model or MGNNI}); "
+            "leave it out, or pass model='auto'"
+        )
+    if model == AUTO:
+        from mgnni.train.auto import choose  # which needs this module
+
+        config = with_training_options(find_preset(source.preset, task.level), changes)
+        source = balanced_source(source, config, metric)
+        _warn_about(source, config)
+        base = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
+        chosen = choose(base, changes, folder, resume, budget)
+        with epoch_bar(chosen.experiment.config.epochs, progress, on_epoch) as follow:
+            return train(chosen.experiment, folder, resume, follow, start=chosen.state)
     if config is None:
         config = find_preset(source.preset, task.level, preset, model)
     elif model not in (None, config.architecture):
@@ -133,12 +163,12 @@ def fit(
             f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "
             "one of the two out"
         )
-    config, runs = changed(config, changes), runs_of(task, split, seed)
+    config = changed(config, changes)
+    source = balanced_source(source, config, metric)
+    _warn_about(source, config)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
-    if resume and output is not None:
-        check_resumable(Path(output))
     with epoch_bar(config.epochs, progress, on_epoch) as follow:
-        return train(experiment, None if output is None else Path(output), resume, follow)
+        return train(experiment, folder, resume, follow)
 
 
 @settings_restored()
@@ -148,6 +178,8 @@ def train(
     resume: bool = False,
     on_epoch: OnEpoch | None = None,
     on_note: Callable[[str], None] | None = None,
+    on_start: Callable[[], None] | None = None,
+    start: dict[str, Any] | None = None,
 ) -> Fitted:
     """Run an experiment.
 
@@ -161,6 +193,10 @@ def train(
             (default: :obj:`None`)
         on_note (Callable[[str], None], optional): Called with messages to the user; ``None``
             issues them as warnings. (default: :obj:`None`)
+        on_start (Callable[[], None], optional): Called before the first epoch, when everything has
+            been checked. (default: :obj:`None`)
+        start (dict[str, Any], optional): State of the same training after some epochs, see
+            :meth:`~mgnni.train.training.Training.state`. (default: :obj:`None`)
     """
     on_epoch, on_note = on_epoch or _ignore, on_note or warnings.warn
     if resume and output is None:
@@ -168,13 +204,17 @@ def train(
     fabric = make_fabric(experiment.device, experiment.config.precision, experiment.deterministic)
     on_cpu, jobs = fabric.device.type == "cpu", count_jobs(experiment, fabric.device)
     with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):
-        training, start = Training(experiment, fabric), time.perf_counter()
+        training, began = Training(experiment, fabric), time.perf_counter()
         if fabric.device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]  # no device has been used yet
             torch.cuda.reset_peak_memory_stats(fabric.device)
+        on_start = on_start or (lambda: None)
         if output is None:
+            if start is not None:
+                training.load_state(start)
+            on_start()
             _run(training, jobs, on_epoch, lambda: None)
-            return _fitted(training, time.perf_counter() - start, jobs)
+            return _fitted(training, time.perf_counter() - began, jobs)
         with Folder(output, experiment.checkpoint_every) as folder:
             state = folder.open(make_header(training), resume)
             if folder.complete:
@@ -183,12 +223,15 @@ def train(
                     on_note("all runs had stopped early, so that more epochs change nothing")
                 return replace(Fitted.load(output), report=report, data=graphs)
             if state is not None:
-                start -= folder.restore(training, state)
+                began -= folder.restore(training, state)
+            elif start is not None:
+                training.load_state(start)
             elif resume:
                 on_note(f"{output}: no checkpoint to resume from; training starts at epoch 1")
-            save = partial(_save, folder, training, start)
+            on_start()
+            save = partial(_save, folder, training, began)
             _run(training, jobs, on_epoch, save)
-            fitted = _fitted(training, time.perf_counter() - start, jobs)
+            fitted = _fitted(training, time.perf_counter() - began, jobs)
             folder.finish(training, fitted.to_dict(), fitted.report or {})
     return fitted
 
@@ -200,8 +243,17 @@ def _run(training: Training, jobs: int, on_epoch: OnEpoch, save: Callable[[], No
         training.run(on_epoch, save)
 
 
-def _save(folder: Folder, training: Training, start: float) -> None:
-    folder.save(training, time.perf_counter() - start)
+def _save(folder: Folder, training: Training, began: float) -> None:
+    folder.save(training, time.perf_counter() - began)
+
+
+def _warn_about(source: Source, config: Config) -> None:
+    """Warn if your own data were probably not read as they are meant."""
+    if source.schema is None:
+        return
+    for one in advise(describe_source(source, config)):
+        if one.warning:
+            warnings.warn(f"{source.task.name}: {one.text}", DataWarning, stacklevel=3)
 
 
 def _ignore(epoch: Epoch) -> None:
@@ -211,6 +263,7 @@ def _ignore(epoch: Epoch) -> None:
 def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
     task, results = training.task, training.results()
     report = make_report(training, seconds)
+    binary = any(one.threshold is not None for one in results)
     if jobs > 1:  # this process has trained nothing
         report["peak_memory"] = None
     fitted = Fitted(
@@ -227,6 +280,7 @@ def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
         report=report,
         data=task.graphs,
         graph=bound_graph(training.config, task.graphs),
+        thresholds=tuple(one.threshold for one in results) if binary else (),
     )
     if task.unit == "node" and training.experiment.size <= EXPLAINED:
         sample = attention_sample(fitted, task.graphs[0])

@@ -31,6 +31,7 @@ from mgnni.train.report import to_json
 from mgnni.train.training import Training
 
 FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json", "report.html")
+PORTFOLIO = "portfolio.json"  # written before the training, see mgnni.train.auto
 DELETE = "delete it to train from the beginning"
 
 
@@ -40,6 +41,7 @@ class Folder:
     It holds ``config.json``, ``log.jsonl`` and, during training, ``state.pt``; afterwards also
     ``model.pt`` and ``report.json``. The report is written last, when the training is complete.
     The state is kept if a run was ended by the number of epochs, so that it can go on.
+    ``portfolio.json`` tells how the model was chosen, if it was chosen among several.
 
     Args:
         path (Path): The folder; created if it does not exist.
@@ -68,7 +70,7 @@ class Folder:
                 f"{self.path}: must be a folder that can be written to ({_reason(error)}); choose "
                 "another one"
             ) from error
-        for name in FILES:
+        for name in (*FILES, PORTFOLIO):
             for draft in self.path.glob(f".{name}.*.part"):  # left by a killed process
                 draft.unlink()
         return self

@@ -43,7 +43,7 @@ def preset_for(
     """Return the configuration of a model for a benchmark, or a default for any other data.
 
     Args:
-        dataset (str): Name of a benchmark, or of anything else.
+        dataset (str): Name of a benchmark or of anything else; empty for your own data.
         level (str, optional): ``"node"`` or ``"graph"``, for data that has no preset.
             (default: :obj:`"node"`)
         preset (str, optional): ``"paper"`` or ``"authors"``; only MGNNI has both.
@@ -59,14 +59,15 @@ def preset_blocks(dataset: str, level: str, preset: str, model: str) -> Sequence
     """Return the blocks of a preset; the most specific one that lists the dataset applies."""
     groups = {**preset_file("shared")["groups"], **KINDS}
     names = [dataset, *(name for name, members in groups.items() if dataset in members)]
+    own = level == "node" and not dataset  # data that nobody has seen
     if len(names) == 1:
-        names = [f"other {level}s"]
+        names = ["own nodes" if own else f"other {level}s"]
     for name in names:
         for entry in preset_file(find_model(model).name)["presets"]:
             if name in entry["datasets"] and entry.get("preset", preset) == preset:
                 found: Sequence[Any] = entry["settings"]
                 return found
-    return ["default"]
+    return ["own-nodes" if own else "default"]
 
 
 def space_for(model: str, level: str = "node") -> Mapping[str, tuple[Any, ...]]:

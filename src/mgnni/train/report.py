@@ -17,6 +17,7 @@ import numpy
 import torch
 import torch_geometric
 
+from mgnni.data.assessment.summary import summarize
 from mgnni.data.rules import scores_of
 from mgnni.data.split import PARTS
 from mgnni.data.task import Task
@@ -30,7 +31,7 @@ MAX_CLASSES = 100  # in a confusion matrix
 def make_header(training: Training) -> dict[str, Any]:
     """Return everything that decides the outcome of a training, for ``config.json``."""
     experiment = training.experiment
-    return {
+    header = {
         "format": FORMAT,
         "data": {"origin": experiment.source.origin, **describe(experiment.task)},
         "config": experiment.config.to_dict(),
@@ -42,13 +43,14 @@ def make_header(training: Training) -> dict[str, Any]:
         "deterministic": experiment.deterministic,
         "versions": versions(),
     }
+    return header if experiment.portfolio is None else header | {"portfolio": experiment.portfolio}
 
 
 def make_report(training: Training, seconds: float) -> dict[str, Any]:
     """Return the report of a finished training.
 
     Only ``seconds`` and ``peak_memory`` depend on the machine's state. ``confusion`` is summed over
-    runs, each at its selected epoch.
+    runs, each at its selected epoch, and ``classification`` describes the same predictions.
 
     Args:
         training (Training): The training.
@@ -103,10 +105,20 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "peak_memory": peak_memory(training.fabric.device),
         "seconds": seconds,
     }
-    matrices = [one.confusion for one in results if one.confusion is not None]
-    if matrices and len(task.classes) <= MAX_CLASSES:
-        total = torch.tensor(matrices).sum(0)
+    if experiment.portfolio is not None:
+        report["portfolio"] = experiment.portfolio
+    assessed = [one.assessment for one in results if one.assessment is not None]
+    if not task.multilabel and len(task.classes) <= MAX_CLASSES:
+        total = torch.tensor([one["confusion"] for one in assessed]).sum(0)
         report["confusion"] = {"classes": list(task.classes), "counts": total.tolist()}
+    values = [one.val.get(task.metric, float("-inf")) for one in results]
+    report["classification"] = summarize(
+        task,
+        [one.run.split for one in results],
+        assessed,
+        [one.threshold for one in results],
+        values.index(max(values)),
+    )
     return report
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
 from mgnni.data.catalog import ENTRIES, benchmark_named, find_entry
+from mgnni.data.inspection.description import describe_task
 from mgnni.data.registry import load_task
 from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.split import Split, fold_splits, random_splits
@@ -20,9 +21,11 @@ from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
+from mgnni.train.config import Config
 
 FRACTIONS = (0.6, 0.2, 0.2)
 VAL_FRACTION = 0.2  # of the units outside of a fold
+FEW = 32  # features, up to which the degree is added to those of files
 FOLDED = "tu"  # the family of benchmarks whose validation sets are taken from training folds
 
 
@@ -66,7 +69,9 @@ def find_source(
         data (str or Path or Data or Dataset or list[Data] or Task): The data. A string is the name
             of a benchmark if there is one; ``./name`` and a ``Path`` are always a path.
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
-        tables (TableOptions, optional): Roles of the columns of files. (default: :obj:`None`)
+        tables (TableOptions, optional): Roles of the columns of files. Where they do not say
+            otherwise, numbers in files are standardised, and the degree is added to few features.
+            (default: :obj:`None`)
         metric (str, optional): Metric to use instead of that of the task. (default: :obj:`None`)
         rule (str, optional): Rule that selects the epoch to report. If it needs no validation set
             and the benchmark holds one out of its training folds, nothing is held out, unless
@@ -97,7 +102,7 @@ def find_source(
         task = _with_splits(task, num_splits, split_seed, folds)
         return Source(task, None, name if benchmark else task.name, given)
     if isinstance(data, (str, Path)):
-        file = _read(name, tables)
+        file = _read_with_defaults(name, tables or TableOptions())
     elif isinstance(data, (Data, Dataset, Sequence)):
         file = from_pyg(data, tables)
     else:
@@ -110,6 +115,41 @@ def find_source(
     task = _with_splits(task, num_splits, split_seed, folds)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
     return Source(task, file.schema, origin, given)
+
+
+def describe_source(source: Source, config: Config) -> dict[str, Any]:
+    """Returns a description of the data, with the options of a training that advice depends on.
+
+    Args:
+        source (Source): The data.
+        config (Config): Model and training hyperparameters.
+    """
+    found = describe_task(source.task, source.schema)
+    found["options"]["class_weight"] = config.class_weight
+    if config.undirected:  # makes all edges undirected
+        found["options"]["directed"] = False
+    return found
+
+
+def balanced_source(source: Source, config: Config, metric: str | None) -> Source:
+    """Returns the data with the metric of a configuration with balanced class weights.
+
+    Accuracy would select the epochs that ignore rare classes, so balanced accuracy replaces it,
+    unless the metric was asked for.
+
+    Args:
+        source (Source): The data.
+        config (Config): Model and training hyperparameters.
+        metric (str, optional): The metric that was asked for.
+    """
+    task = source.task
+    if config.class_weight == "none" or metric is not None or task.metric != "accuracy":
+        return source
+    changed = task.with_metric("balanced_accuracy")
+    changed.notes += (
+        "class_weight balanced: epochs are selected, and the score is given, by balanced_accuracy",
+    )
+    return replace(source, task=changed)
 
 
 def _given(
@@ -141,7 +181,20 @@ def _options(name: str, given: dict[str, Any] | None, rule: str) -> dict[str, An
     return {**({"val_fraction": 0.0} if whole else {}), **(given or {})}
 
 
-def _read(name: str, tables: TableOptions | None) -> GraphFile:
+def _read_with_defaults(name: str, tables: TableOptions) -> GraphFile:
+    """Read files with features that suit models: of one scale, and never none."""
+    options = replace(tables, standardize=tables.standardize is not False)
+    file = _read(name, options)
+    notes = []
+    if tables.degree is None and len(file.schema.feature_names) <= FEW:
+        file = _read(name, replace(options, degree=True))
+        notes.append("few features: the degree of each node is added (--no-degree leaves it out)")
+    if tables.standardize is None and any(one.deviation != 1 for one in file.schema.columns):
+        notes.append("numeric features are standardised (--no-standardize uses them as they are)")
+    return replace(file, notes=(*file.notes, *notes))
+
+
+def _read(name: str, tables: TableOptions) -> GraphFile:
     if not Path(name).exists():
         raise DataError(
             f"{name!r} is neither a benchmark nor a path; benchmarks: {', '.join(ENTRIES)}; a path "

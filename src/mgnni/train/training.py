@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from mgnni.data.assessment.threshold import best_threshold
 from mgnni.data.rules import get_rule
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError, ConvergenceError
@@ -145,22 +146,24 @@ class Training:
         learner = self._learner()
         now = learner.ensemble.snapshot()
         learner.use_best()
-        val = self._measure("val") if self.validates else [{} for _ in learner.runs]
+        val = learner.scores("val") if self.validates else []
         scores = learner.scores("test") if self.experiment.test else []
         learner.ensemble.restore(now)
         for place in done:
-            run = learner.runs[place]
-            measured = (scores[place], run.split, "test") if scores else None
+            split = learner.runs[place].split
+            threshold = self._threshold(val[place], split) if val else None
+            test = self.task.evaluate(scores[place], split, "test") if scores else {}
             self.finished.append(
                 RunResult(
-                    run=run,
+                    run=learner.runs[place],
                     selected_epoch=self.stopping[place].best_epoch,
                     epochs=self.epoch,
-                    val=val[place],
-                    test={} if measured is None else self.task.evaluate(*measured),
+                    val=self.task.evaluate(val[place], split, "val") if val else {},
+                    test=test,
                     test_curve=self.curves[place] if self.rule.needs_test_curve else None,
                     weights=learner.best_of(place),
-                    confusion=None if measured is None else self.task.confusion(*measured),
+                    threshold=threshold,
+                    assessment=self.task.assess(scores[place], split, threshold) if test else None,
                 )
             )
         rest = [place for place in range(len(learner.runs)) if place not in done]
@@ -174,6 +177,12 @@ class Training:
         self.ended[self.group] = {"learner": None, **(limit or {}), "certificates": certificates}
         self.learner = None
         self.group += 1
+
+    def _threshold(self, scores: Tensor, split: int) -> float | None:
+        """Return the threshold of a task with two classes, from validation scores."""
+        if self.task.multilabel or len(self.task.classes) != 2:
+            return None
+        return best_threshold(scores, self.task.targets(split, "val"))
 
     def _measure(self, part: str) -> list[dict[str, float]]:
         learner = self._learner()

@@ -51,16 +51,36 @@ class _Pruned(Exception):
     """The trial is not worth finishing."""
 
 
-class _Watch:
-    """Follows a training: the validation results at the best epoch of each run, and the rungs."""
+class Watch:
+    """Follows a training: the validation results at the best epoch of each run, and the rungs.
 
-    def __init__(self, training: Training, unit: str, rungs: tuple[int, ...], at: AtRung) -> None:
+    Args:
+        training (Training): The training.
+        unit (str, optional): What rungs count, ``"epochs"`` or ``"runs"``.
+            (default: :obj:`"epochs"`)
+        rungs (tuple[int, ...], optional): When to compare the trial with others.
+            (default: :obj:`()`)
+        at (Callable[[int, float], bool], optional): Called at a rung, see :func:`run_trial`.
+            (default: :obj:`None`)
+
+    Attributes:
+        best: Validation metric and loss of every run at its best epoch so far.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        unit: str = "epochs",
+        rungs: tuple[int, ...] = (),
+        at: AtRung | None = None,
+    ) -> None:
         self.training, self.unit, self.at = training, unit, at
         self.rungs = list(rungs)
         self.best: dict[Run, tuple[float, float]] = {}
         self.epochs = 0
 
     def __call__(self, epoch: Epoch) -> None:
+        """Take in an epoch."""
         self.epochs += len(epoch.runs)
         for place, run in enumerate(epoch.runs):
             stopping = self.training.stopping[place]
@@ -79,14 +99,16 @@ class _Watch:
         while self.rungs and self.rungs[0] <= done:
             rung = self.rungs.pop(0)
             counted = runs if self.unit == "epochs" else runs[:rung]
-            if self.at(rung, self.metric(counted)):
+            if self.at is not None and self.at(rung, self.metric(counted)):
                 raise _Pruned
 
     def metric(self, runs: Sequence[Run]) -> float:
+        """Return the mean validation metric of some runs."""
         # Rounded, so that means which differ by rounding errors only are ties.
         return round(statistics.fmean(self.best[run][0] for run in runs), 12)
 
     def outcome(self, value: float | None = None, error: str | None = None) -> Outcome:
+        """Return the result of the trial."""
         loss = statistics.fmean(one[1] for one in self.best.values()) if self.best else None
         return Outcome(value, loss, self.epochs, len(self.training.finished), error)
 
@@ -109,7 +131,7 @@ def run_trial(
     on_cpu = fabric.device.type == "cpu"
     with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):
         training = Training(experiment, fabric)
-        watch = _Watch(training, unit, rungs, at_rung)
+        watch = Watch(training, unit, rungs, at_rung)
 
         def after(epoch: Epoch) -> None:
             watch(epoch)

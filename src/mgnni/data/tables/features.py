@@ -57,7 +57,7 @@ def read_features(
         for name in names
     }
     values = _parse(table, kinds, cells)
-    columns, notes = _fit(table, kinds, values, train)
+    columns, notes = _fit(table, kinds, values, train, advise=not options.standardize)
     if options.degree:
         columns.append(Column("degree", "degree"))
     if not columns:
@@ -86,6 +86,7 @@ def _fit(
     kinds: Mapping[str, str],
     values: Mapping[str, Values],
     train: npt.NDArray[np.bool_],
+    advise: bool,
 ) -> tuple[list[Column], list[str]]:
     columns, notes, constant, large = [], [], [], []
     for name, kind in kinds.items():
@@ -115,7 +116,7 @@ def _fit(
             constant.append(name)
     if constant:
         notes.append(f"the same in every row: {listed(constant)}")
-    if large:
+    if large and advise:
         notes.append(f"numbers above {LARGE:g} in {listed(large)}: standardize=True may help")
     return columns, notes
 

@@ -60,9 +60,10 @@ class TableOptions:
             used as listed, and the graph is undirected if all edges are listed in both directions.
         delimiter (str, optional): Delimiter of text tables. By default a comma, or a tab in
             ``.tsv``.
-        degree (bool, optional): Adds the in-degree as a feature.
+        degree (bool, optional): Adds the in-degree as a feature. By default only to train on
+            files with few features.
         standardize (bool, optional): Scales numeric columns to mean 0 and standard deviation 1
-            over the training nodes.
+            over the training nodes, except those of 0 and 1. By default only to train on files.
         allow_unseen (bool, optional): Accepts splits with classes in validation or test that do
             not occur in training.
     """
@@ -79,8 +80,8 @@ class TableOptions:
     graph: str | None = None
     directed: bool | None = None
     delimiter: str | None = None
-    degree: bool = False
-    standardize: bool = False
+    degree: bool | None = None
+    standardize: bool | None = None
     allow_unseen: bool = False
 
     def __post_init__(self) -> None:
@@ -143,7 +144,13 @@ class Column:
         return (*own, f"{self.name}_missing") if self.missing else own
 
     def standardized(self, seen: npt.NDArray[Any]) -> Column:
-        """Returns the column with the mean and standard deviation of the given numbers."""
+        """Returns the column with the mean and standard deviation of the given numbers.
+
+        Numbers that are all 0 or 1 are left as they are: one of many words, which is rare, would
+        become a large number.
+        """
+        if self.kind == "number" and bool(((seen == 0) | (seen == 1)).all()):
+            return self
         deviation = float(seen.std(dtype="float64"))
         # Treat a spread of rounding errors as none: dividing by it would magnify them.
         if deviation <= ROUNDING * float(abs(seen).max(initial=0.0)):

@@ -1,0 +1,278 @@
+"""``model="auto"``: compares the candidates of a portfolio on validation data and chooses one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mgnni.data.rules import get_rule
+from mgnni.errors import DataError, MgnniError
+from mgnni.files import atomic_write, read_object
+from mgnni.train.config import Config
+from mgnni.train.contender import Contender
+from mgnni.train.device import make_fabric, settings_restored
+from mgnni.train.experiment import Experiment
+from mgnni.train.folder import PORTFOLIO, Folder, check_same
+from mgnni.train.portfolio import (
+    GRAPH_INPUT,
+    Budget,
+    compared_runs,
+    find_candidates,
+    notes_on,
+    rank,
+    survivors,
+)
+from mgnni.train.report import FORMAT, describe, to_json, versions
+from mgnni.train.runs import Epoch
+from mgnni.train.source import Source
+
+PACED = 5  # epochs in which the pace of a candidate is measured
+OnStart = Callable[[Mapping[str, Any]], None]
+OnContender = Callable[[str, Epoch], None]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a portfolio has chosen.
+
+    Attributes:
+        experiment: The training of the chosen candidate, with the record of the comparison.
+        state: Where that training stands already; ``None`` if it starts anew.
+    """
+
+    experiment: Experiment
+    state: dict[str, Any] | None
+
+
+@settings_restored()
+def choose(
+    experiment: Experiment,
+    changes: Mapping[str, Any],
+    output: Path | None = None,
+    resume: bool = False,
+    minutes: float | None = None,
+    on_start: OnStart | None = None,
+    on_epoch: OnContender | None = None,
+) -> Choice:
+    """Compare the candidates of a portfolio, and return the training of the best one.
+
+    The comparison is written to ``portfolio.json`` after every candidate and rung, so that it can
+    be continued. If the data have a single run, the training goes on where the comparison ended;
+    as all random numbers depend on split, seed and epoch only, this changes no result.
+
+    Args:
+        experiment (Experiment): All runs, with any configuration.
+        changes (Mapping[str, Any]): Options that were given; they hold for all candidates.
+        output (Path, optional): Folder of the training. (default: :obj:`None`)
+        resume (bool, optional): Continue the comparison in the folder. (default: :obj:`False`)
+        minutes (float, optional): Time for comparison and training together.
+            (default: four, and one more per run)
+        on_start (Callable[[Mapping], None], optional): Called with the plan before the first
+            candidate is trained. (default: :obj:`None`)
+        on_epoch (Callable[[str, Epoch], None], optional): Called after every epoch with the name of
+            the candidate. (default: :obj:`None`)
+    """
+    contest = _Contest(experiment, changes, minutes)
+    with nullcontext() if output is None else Folder(output):
+        if output is not None:
+            contest.open(output, resume)
+        if contest.record["chosen"] is None:
+            if on_start is not None:
+                on_start(contest.record)
+            contest.run(on_epoch or _ignore)
+    return contest.choice()
+
+
+class _Contest:
+    """Candidates, and what is known about them so far."""
+
+    def __init__(
+        self, experiment: Experiment, changes: Mapping[str, Any], minutes: float | None
+    ) -> None:
+        self.experiment, self.changes = experiment, changes
+        self.budget = Budget.of(experiment, minutes)
+        source = experiment.source
+        task, found = source.task, find_candidates(source, changes)
+        runs = compared_runs(task, experiment.runs)
+        splits = sorted({run.split for run in runs})
+        self.rows = sum(task.rows(run.split, "val").numel() for run in runs)
+        for split in splits:
+            if task.rows(split, "val").numel() == 0:
+                raise DataError(
+                    f"{task.name}, split {split}: the choice of a model needs labelled validation "
+                    "rows (got none); move some from the training set, or choose a --model"
+                )
+        untested = Source(task.without_test(splits), source.schema, source.origin)
+        self.untested = replace(experiment, source=untested, runs=runs, test=False, jobs=1)
+        self.configs = {name: self._with(config).config for name, config in found.configs.items()}
+        self.contenders: dict[str, Contender] = {}
+        self.file: Path | None = None
+        self.header: dict[str, Any] = {}
+        self.record: dict[str, Any] = {
+            "chosen": None,
+            "epochs": None,
+            "metric": task.metric,
+            "splits": splits,
+            "seed": runs[0].seed,
+            "budget": {"minutes": self.budget.minutes, "comparing": self.budget.comparing},
+            "rungs": [],
+            "candidates": [_unknown(name, config) for name, config in self.configs.items()],
+            "left_out": dict(found.left_out),
+            "notes": [],
+            "seconds": 0.0,
+        }
+
+    def _with(self, config: Config) -> Experiment:
+        return replace(self.untested, config=config)
+
+    def open(self, folder: Path, resume: bool) -> None:
+        """Start a comparison in a folder, or load the one that it holds."""
+        self.file = folder / PORTFOLIO
+        self.header = self._header()
+        if not self.file.exists():
+            if (folder / "config.json").exists():
+                raise DataError(
+                    f"{folder}: holds the training of one model, not a choice among several; "
+                    "repeat its --model to continue it, or choose another --output"
+                )
+            self._save()
+            return
+        if not resume:
+            raise DataError(
+                f"{folder}: already holds a training; continue it with --resume, or choose "
+                "another folder with --output"
+            )
+        there = read_object(self.file, "delete it to compare again")
+        check_same(folder, there.get("header", {}), self.header, "comparison")
+        self.record = {key: there[key] for key in self.record}
+
+    def _header(self) -> dict[str, Any]:
+        """Return everything that decides the outcome."""
+        experiment = self.experiment
+        fabric = make_fabric(experiment.device, experiment.config.precision)
+        return {
+            "format": FORMAT,
+            "data": {"origin": experiment.source.origin, **describe(experiment.task)},
+            "metric": experiment.task.metric,
+            "candidates": {name: config.to_dict() for name, config in self.configs.items()},
+            "runs": [vars(run) for run in self.untested.runs],
+            "trained": len(experiment.runs),
+            "budget": asdict(self.budget),
+            "device": fabric.device.type,
+            "versions": versions(),
+        }
+
+    def _save(self) -> None:
+        if self.file is not None:
+            with atomic_write(self.file) as file:
+                file.write(to_json({"header": self.header, **self.record}).encode())
+
+    def run(self, on_epoch: OnContender) -> None:
+        """Train the candidates from rung to rung, and choose the best."""
+        start, record = time.perf_counter(), self.record
+        before = record["seconds"]
+
+        def spent() -> float:
+            record["seconds"] = before + time.perf_counter() - start
+            return float(record["seconds"])
+
+        most = max(config.epochs for config in self.configs.values())
+        if not record["rungs"]:
+            paces = []
+            for one in record["candidates"] if self.budget.limited else []:
+                self._advance(one, min(PACED, most), on_epoch)
+                if one["error"] is None:
+                    paces.append(self._pace(one))
+            record["rungs"] = self.budget.rungs(most, paces, spent())
+        alive = list(record["candidates"])
+        for rung in record["rungs"]:
+            for one in alive:
+                if str(rung) not in one["rungs"] and one["error"] is None:
+                    self._advance(one, rung, on_epoch)
+                    self._note(one, rung)
+                    spent()
+                    self._save()
+            alive = survivors(alive)
+            for one in record["candidates"]:
+                if one not in alive:  # free its memory
+                    self.contenders.pop(one["name"], None)
+        self._choose(spent())
+        self._save()
+
+    def _advance(self, one: dict[str, Any], epochs: int, on_epoch: OnContender) -> None:
+        name = one["name"]
+        if name not in self.contenders:
+            self.contenders[name] = Contender(self._with(self.configs[name]))
+        contender = self.contenders[name]
+        contender.advance(epochs, lambda epoch: on_epoch(name, epoch))
+        one["error"] = contender.error
+
+    def _note(self, one: dict[str, Any], rung: int) -> None:
+        if one["error"] is not None:
+            one |= {"validation": None, "loss": None}
+            return
+        contender = self.contenders[one["name"]]
+        one |= {"validation": contender.value, "loss": contender.loss, "epochs": contender.epochs}
+        one["seconds_per_epoch"] = contender.pace
+        one["rungs"][str(rung)] = contender.value
+
+    def _pace(self, one: dict[str, Any]) -> float:
+        contender = self.contenders[one["name"]]
+        return contender.pace * len(contender.experiment.runs)
+
+    def _choose(self, spent: float) -> None:
+        record = self.record
+        record["candidates"].sort(key=rank)
+        best = record["candidates"][0]
+        if best["validation"] is None:
+            raise MgnniError(
+                f"no model could be trained; {best['name']} says: {best['error']}; choose a "
+                "--model and its options"
+            )
+        record["chosen"] = best["name"]
+        most, state = self.configs[best["name"]].epochs, self._state()
+        record["epochs"] = most
+        if "epochs" not in self.changes:
+            pace = best["seconds_per_epoch"] * len(self.experiment.runs)
+            reached = 0 if state is None else best["epochs"]
+            record["epochs"] = self.budget.epochs(most, pace, spent, reached)
+        record["notes"] = notes_on(record, self.rows)
+
+    def _state(self) -> dict[str, Any] | None:
+        """Return the state that the training of the chosen candidate can start from."""
+        contender = self.contenders.get(self.record["chosen"])
+        experiment = self.experiment
+        if contender is None or len(experiment.runs) > 1:
+            return None
+        if get_rule(experiment.rule).needs_test_curve:
+            return None
+        return contender.state()
+
+    def choice(self) -> Choice:
+        """Return the training of the chosen candidate."""
+        state, record = self._state(), self.record
+        config = replace(self.configs[record["chosen"]], epochs=record["epochs"])
+        return Choice(replace(self.experiment, config=config, portfolio=record), state)
+
+
+def _unknown(name: str, config: Config) -> dict[str, Any]:
+    """Return the result of a candidate that was not trained yet."""
+    return {
+        "name": name,
+        "model": config.architecture,
+        "options": {"input_map": "graph"} if name == GRAPH_INPUT else {},
+        "validation": None,
+        "loss": None,
+        "epochs": 0,
+        "rungs": {},
+        "seconds_per_epoch": None,
+        "error": None,
+    }
+
+
+def _ignore(name: str, epoch: Epoch) -> None:
+    """Do nothing after an epoch."""

@@ -1,0 +1,252 @@
+"""A portfolio: a few models of different kinds, of which data nobody has seen choose one.
+
+All candidates are trained on up to three splits, for equally many epochs. The better half goes on
+for three times as many, together with the model that does not use the graph. The best one on
+validation is chosen and then trained on all splits. Test labels are removed before the comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch_geometric.utils import is_undirected
+
+from mgnni.data.task import Task
+from mgnni.errors import ArgumentError
+from mgnni.models.catalog import MGNNI
+from mgnni.train.config import Config, changed
+from mgnni.train.experiment import Experiment
+from mgnni.train.presets import preset_for
+from mgnni.train.runs import Run
+from mgnni.train.source import FEW, Source
+
+GRAPH_INPUT = "gmgnni-graph"
+WITHOUT_GRAPH = "mlp"
+MODELS = (MGNNI, "gmgnni", GRAPH_INPUT, "graphsage", "gcn", WITHOUT_GRAPH)
+OF_GRAPHS = (MGNNI, "gmgnni", "gin", "graphsage", "gcn", WITHOUT_GRAPH)
+DEEP = (MGNNI, "gmgnni", GRAPH_INPUT)  # models with a deeper head
+MAX_NODES = 50_000  # of a graph whose nodes are embedded
+ENOUGH = 1000  # validation rows with which one split suffices to compare
+SPLITS = 3
+COMPARING = 2.0  # minutes of the budget for the comparison, unless another budget is given
+BASE, PER_RUN = 4.0, 1.0  # minutes of the whole training
+FIRST_RUNG, GROWTH = 100, 3  # epochs of the first rung; those of the last are so many times more
+LEAST = 10  # epochs of a rung where an epoch takes long
+MARGIN = 0.9  # of the budget that is planned; epochs differ in length
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The models of a portfolio for some data.
+
+    Attributes:
+        configs: Configuration of each candidate.
+        left_out: Models that are not compared, and why.
+    """
+
+    configs: Mapping[str, Config]
+    left_out: Mapping[str, str]
+
+
+def find_candidates(source: Source, changes: Mapping[str, Any]) -> Candidates:
+    """Return the candidates for some data.
+
+    Options that were given hold for all candidates; models without such an option are left out.
+
+    Args:
+        source (Source): The data.
+        changes (Mapping[str, Any]): Options that were given.
+    """
+    task = source.task
+    names = MODELS if task.level == "node" else OF_GRAPHS
+    configs: dict[str, Config] = {}
+    left_out: dict[str, str] = {}
+    for name in names:
+        if name == GRAPH_INPUT and (reason := _no_graph_input(task, changes)):
+            left_out[name] = reason
+            continue
+        model = "gmgnni" if name == GRAPH_INPUT else name
+        config = preset_for(source.preset, task.level, model=model)
+        lacking = [key for key in changes if key not in {**vars(config), **vars(config.model)}]
+        if lacking:
+            left_out[name] = f"has no option {', '.join(lacking)}"
+            continue
+        found = changed(config, {**_choices(name, task, changes), **changes})
+        if found not in configs.values():
+            configs[name] = found
+    if not configs:
+        raise ArgumentError(
+            f"'model' must be given with {', '.join(changes)}, which no candidate of the portfolio "
+            "has together; choose the model whose options they are"
+        )
+    return Candidates(configs, left_out)
+
+
+def _choices(name: str, task: Task, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a candidate that depend on the data."""
+    found: dict[str, Any] = {"input_map": "graph"} if name == GRAPH_INPUT else {}
+    if name in ("gmgnni", GRAPH_INPUT) and _symmetric(task, changes):
+        found["directions"] = "in"  # both directions are the same, at twice the cost
+    if name in DEEP and task.level == "node" and task.num_features <= FEW:
+        # Few features need a deeper map; with hundreds of words, it fits the training nodes only.
+        found |= {"head": "residual", "head_layers": 1, "batch_norm": False}
+    return found
+
+
+def _no_graph_input(task: Task, changes: Mapping[str, Any]) -> str | None:
+    """Return why the nodes of the graph cannot be embedded."""
+    if "input_map" in changes:
+        return "input_map is given"
+    if len(task.graphs) > 1:
+        return "needs a single graph"
+    if int(task.graphs[0].num_nodes) > MAX_NODES:
+        return f"for up to {MAX_NODES} nodes"
+    return None
+
+
+def _symmetric(task: Task, changes: Mapping[str, Any]) -> bool:
+    if changes.get("undirected"):
+        return True
+    return all(
+        is_undirected(graph.edge_index, graph.edge_weight, num_nodes=graph.num_nodes)
+        for graph in task.graphs
+    )
+
+
+def compared_runs(task: Task, runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Return the runs that candidates are compared on: the first splits, with the first seed.
+
+    Args:
+        task (Task): The task.
+        runs (Sequence[Run]): All runs to train.
+    """
+    first = [run for run in runs if run.seed == runs[0].seed]
+    rows = task.rows(first[0].split, "val").numel()
+    return tuple(first[: 1 if rows >= ENOUGH else SPLITS])
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long the comparison and the training may take.
+
+    Where an epoch takes long, candidates are compared after fewer epochs, and the chosen one is
+    trained for fewer. Elsewhere nothing depends on the clock.
+
+    Args:
+        minutes (float): For everything.
+        comparing (float): For the comparison.
+        limited (bool): Whether the clock may limit epochs; otherwise they are fixed.
+    """
+
+    minutes: float
+    comparing: float
+    limited: bool
+
+    @classmethod
+    def of(cls, experiment: Experiment, minutes: float | None = None) -> Budget:
+        """Return a budget; by default four minutes, and one more per run.
+
+        Args:
+            experiment (Experiment): All runs.
+            minutes (float, optional): For everything. (default: :obj:`None`)
+        """
+        usual = BASE + PER_RUN * len(experiment.runs)
+        if minutes is None:
+            minutes = usual
+        elif not 0 < minutes < math.inf:
+            raise ArgumentError(f"'budget' must be above 0 minutes and finite (got {minutes:g})")
+        return cls(minutes, minutes * COMPARING / usual, not experiment.deterministic)
+
+    def rungs(self, most: int, paces: Sequence[float], spent: float) -> list[int]:
+        """Return the epochs after which candidates are compared.
+
+        Args:
+            most (int): Largest number of epochs of a training.
+            paces (Sequence[float]): Seconds of an epoch of every candidate.
+            spent (float): Seconds that the comparison has taken.
+        """
+        first = FIRST_RUNG
+        if self.limited and paces:
+            slow = sorted(paces, reverse=True)[: half(len(paces))]
+            left = max(MARGIN * 60 * self.comparing - spent, 0)
+            first = min(int(left / (sum(paces) + (GROWTH - 1) * sum(slow))), first)
+            if first < LEAST:  # there is time for one rung only
+                return [min(max(int(left / sum(paces)), LEAST), most)]
+        first = min(first, most)
+        return sorted({first, min(GROWTH * first, most)})
+
+    def epochs(self, most: int, pace: float, spent: float, reached: int) -> int:
+        """Return the largest number of epochs of the chosen candidate.
+
+        Args:
+            most (int): That of its configuration.
+            pace (float): Seconds of an epoch of all runs.
+            spent (float): Seconds that the comparison has taken.
+            reached (int): Epochs that need not be repeated.
+        """
+        if not self.limited:
+            return most
+        left = max(MARGIN * 60 * self.minutes - spent, 0)
+        return min(max(reached + int(left / max(pace, 1e-9)), GROWTH * LEAST), most)
+
+
+def half(count: int) -> int:
+    """Return the number of candidates that go on after a rung."""
+    return -(-count // 2)
+
+
+def survivors(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the better half, and the model without the graph, which is fast, as a reference.
+
+    Args:
+        results (Sequence[dict[str, Any]]): Results of the candidates at a rung.
+    """
+    ranked = sorted((one for one in results if one["error"] is None), key=rank)
+    kept = ranked[: half(len(ranked))]
+    return kept + [one for one in ranked[len(kept) :] if one["name"] == WITHOUT_GRAPH]
+
+
+def rank(result: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Order results: the best validation metric first, ties by loss; failures last."""
+    if result["validation"] is None:
+        return (1,)
+    return 0, -result["validation"], result["loss"]
+
+
+def notes_on(record: Mapping[str, Any], rows: int) -> list[str]:
+    """Return what a reader of the choice should know.
+
+    The model without the graph is compared at the last rung that it reached. It counts as equally
+    good within one standard error of a share of ``rows``.
+
+    Args:
+        record (Mapping[str, Any]): The record of the comparison.
+        rows (int): Number of validation rows of all compared runs.
+    """
+    by_name = {one["name"]: one for one in record["candidates"]}
+    chosen, plain = by_name[record["chosen"]], by_name.get(WITHOUT_GRAPH)
+    if chosen is plain:
+        return [
+            "mlp, which does not use the graph, is the best on validation: the edges may not help "
+            "to predict these labels"
+        ]
+    notes = []
+    if plain is not None and plain["rungs"]:
+        rung = list(plain["rungs"])[-1]
+        own, other = chosen["rungs"][rung], plain["rungs"][rung]
+        error = math.sqrt(max(own * (1 - own), 0.0) / max(rows, 1))
+        if other >= own - error:
+            notes.append(
+                f"mlp, which does not use the graph, is as good on validation within the standard "
+                f"error: {100 * other:.2f} % against {100 * own:.2f} ± {100 * error:.2f} % after "
+                f"{rung} epochs; the edges may not help to predict these labels"
+            )
+    if chosen["name"] == GRAPH_INPUT:
+        notes.append(
+            "gmgnni-graph embeds the nodes of this graph: it predicts for this graph only; to "
+            "predict on other graphs, train with --model gmgnni"
+        )
+    return notes

@@ -1,0 +1,111 @@
+"""``mgnni train`` on own data without ``--model``: the plan, the table, and what is saved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.tables import write_graphs, write_nodes
+from mgnni.cli.portfolio_output import show_comparison
+from mgnni.cli.terminal import console_for
+from mgnni.cli.train import AUTO
+from mgnni.train import fit
+
+Call = Callable[..., Any]  # see conftest.py
+FEW = ("--epochs", "2", "--hidden-channels", "4", "--device", "cpu", "--no-report")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with two small graphs in files."""
+    monkeypatch.chdir(tmp_path)
+    write_nodes(tmp_path / "mine")
+    write_graphs(tmp_path / "many")
+    return tmp_path
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_own_data_without_a_model(call: Call, place: Path) -> None:
+    ended = call("train", "mine", *FEW)
+    assert (ended.status, ended.err) == (0, "")
+    shown, folder = words(ended.out), place / "runs" / "mine"
+    names = "mgnni, gmgnni, gmgnni-graph, graphsage, gcn, mlp"
+    assert f"No --model given. Comparing {names} by accuracy on the validation set of" in shown
+    assert "Budget: 5 min, of which 2 min to compare" in shown
+    report = json.loads((folder / "report.json").read_text())
+    record = report["portfolio"]
+    best = max(one["validation"] for one in record["candidates"])
+    (chosen,) = (one for one in record["candidates"] if one["name"] == record["chosen"])
+    assert chosen["validation"] == best
+    assert (report["model"], report["config"]["epochs"]) == (chosen["model"], 2)
+    for one in record["candidates"]:
+        assert f" {one['name']} 2 {100 * one['validation']:.2f} " in shown
+    assert f"Chosen: {record['chosen']}, the best accuracy" in shown
+    assert f"model: {record['chosen']}, chosen among 6 on validation data" in shown
+    assert json.loads((folder / "config.json").read_text())["portfolio"] == record
+    assert max(map(len, ended.out.splitlines())) <= 80
+    again = call("train", "mine", *FEW, "--resume", "--json")
+    assert again.out == (folder / "report.json").read_text(encoding="utf-8")
+    assert "Comparing" not in again.err
+    assert call("train", "mine", *FEW).status == 1
+    ended = call("train", "mine", *FEW, "--resume", "--model", "mgnni")
+    assert ended.status == 1
+    assert "holds another training" in ended.err
+    assert call("predict", folder, "mine", "--output", "p.csv").status == 0
+
+
+def test_whole_graphs_without_a_model(call: Call) -> None:
+    ended = call("train", "many", *FEW, "--json")
+    assert ended.status == 0
+    assert json.loads(ended.out)["portfolio"]["chosen"] in words(ended.err)
+    assert "Comparing mgnni, gmgnni, gin, graphsage, gcn, mlp" in words(ended.err)
+
+
+def test_a_given_model_and_a_benchmark_are_not_searched(call: Call, place: Path) -> None:
+    assert call("train", "mine", *FEW, "--model", "gcn").status == 0
+    options = ("--option", "length=12", "num_chains_per_class=5")
+    assert call("train", "colors", *options, *FEW[:2], "--no-report").status == 0
+    for folder, model in (("mine-gcn", "gcn"), ("colors", "mgnni")):
+        report = json.loads((place / "runs" / folder / "report.json").read_text())
+        assert (report["model"], "portfolio" in report) == (model, False)
+        assert not (place / "runs" / folder / "portfolio.json").exists()
+    ended = call("train", "mine", "--resume", *FEW, "--output", "runs/mine-gcn")
+    assert ended.status == 1
+    assert "repeat its --model" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model", "gcn", "--budget", "3"), "--budget is for the choice of a model"),
+        (("--budget", "0"), "--budget must be above 0 minutes"),
+        (("--model", "auto", "--preset", "authors"), "--preset must be left out"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    call: Call, place: Path, options: tuple[str, ...], message: str
+) -> None:
+    ended = call("train", "mine", *FEW, *options)
+    assert ended.status == 2
+    assert message in ended.err
+    assert not (place / "runs").exists()
+
+
+def test_a_failed_candidate_is_shown_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    one = {"name": "gcn", "validation": 0.5, "epochs": 3, "seconds_per_epoch": 0.1, "error": None}
+    bad = {**one, "name": "mlp", "validation": None, "error": "diverged"}
+    record = {"candidates": [one, bad], "chosen": "gcn", "metric": "accuracy", "splits": [0]}
+    show_comparison(console_for(80), {**record, "seconds": 1.0, "epochs": 9, "notes": []})
+    shown = words(capsys.readouterr().out)
+    assert "gcn 3 50.00 0.1 chosen mlp failed diverged" in shown
+
+
+def test_the_name_of_the_choice_is_that_of_the_library() -> None:
+    assert fit.AUTO == AUTO
