@@ -29,12 +29,17 @@ SECTIONS = {
     "Solving": ("implicit", "solve"),
     "Data and evaluation": ("data",),
     "Training": ("train",),
+    "Explanations": ("explain",),
     "Errors and warnings": ("errors",),
 }
 
 # Members listed below a class, besides `forward` and `solve_log` of a module.
 MEMBERS = {
     "Config": ("to_dict", "from_dict"),
+    "Explanation": (
+        *("nodes", "gap", "feature_gap", "top_nodes", "top_features"),
+        *("by_path", "by_hop", "size_by_hop"),
+    ),
     "Fitted": ("predict", "predict_proba", "best", "model", "save", "load"),
     "MGNNI": ("from_preset",),
     "Propagation": (

@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},
     "figures": set(),
     "version": set(),
-    "data": {"errors", "files"},
+    "data": {"errors", "figures", "files"},
     **{name: set(LAYERS[:place]) for place, name in enumerate(LAYERS)},
 }
 MAY_IMPORT["kernels"] |= {"files"}
@@ -35,6 +35,7 @@ MAY_IMPORT["range"] = set(LAYERS[: LAYERS.index("train")])
 MAY_IMPORT["train"] |= {"data", "files", "version"}
 MAY_IMPORT["html_report"] |= {"data", "files", "version"}
 MAY_IMPORT["bench"] |= {"data"}
+MAY_IMPORT["explain"] = MAY_IMPORT["train"] | {"figures", "range", "train"}
 MAY_IMPORT["reproduce"] = MAY_IMPORT["train"] | {"figures", "range", "train"}
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 

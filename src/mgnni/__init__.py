@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from mgnni.errors import ConvergenceError as ConvergenceError
     from mgnni.errors import ConvergenceWarning as ConvergenceWarning
     from mgnni.errors import DataError as DataError
+    from mgnni.errors import DataWarning as DataWarning
     from mgnni.errors import DivergenceError as DivergenceError
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
+    from mgnni.explain.explanation import Explanation as Explanation
+    from mgnni.explain.prediction import explain_model as explain_model
+    from mgnni.explain.prediction import explain_prediction as explain_prediction
     from mgnni.graph.propagation import Propagation as Propagation
     from mgnni.implicit.nonlinear import implicit_fixed_point as implicit_fixed_point
     from mgnni.implicit.normalized_gram import normalized_gram as normalized_gram
@@ -57,9 +61,13 @@ _HOMES = {
     "ConvergenceError": "mgnni.errors",
     "ConvergenceWarning": "mgnni.errors",
     "DataError": "mgnni.errors",
+    "DataWarning": "mgnni.errors",
     "DivergenceError": "mgnni.errors",
     "EIGNN": "mgnni.models.eignn",
     "EquilibriumConv": "mgnni.layers.equilibrium_conv",
+    "explain_model": "mgnni.explain.prediction",
+    "explain_prediction": "mgnni.explain.prediction",
+    "Explanation": "mgnni.explain.explanation",
     "FDGNN": "mgnni.models.fdgnn",
     "fit": "mgnni.train.fit",
     "Fitted": "mgnni.train.fitted",

@@ -34,6 +34,10 @@ class ConvergenceWarning(UserWarning):
     """A solver missed its tolerance and ``on_failure="warn"`` is set."""
 
 
+class DataWarning(UserWarning):
+    """Data were read in a way that is probably not meant, or leak the label."""
+
+
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """Return ``value`` if it is one of ``choices``.
 

@@ -14,7 +14,7 @@ from mgnni.bench.rivals import appnp, gcn, gin, solved_by
 from mgnni.bench.training import Study, outcome
 from mgnni.solve.textbook import equilibria
 from mgnni.train.config import changed
-from mgnni.train.learner import row_losses
+from mgnni.train.loss import row_losses
 from mgnni.train.presets import preset_for
 
 CASES = {

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import mgnni
-from mgnni.cli.app import as_options, one_line, system_error
+from mgnni.cli.app import WAITING, as_options, one_line, system_error
 from mgnni.errors import ConvergenceError, DataError
 from mgnni.files import atomic_write
 
@@ -218,3 +218,26 @@ def test_a_message_is_one_line() -> None:
     assert one_line(DataError("a\n  b")) == "a b"
     assert one_line(KeyError("a\nb")) == r"KeyError: 'a\nb'"
     assert one_line(ValueError()) == "ValueError"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active"), ({"GOMP_SPINCOUNT": "9"}, "None")],
+)
+def test_threads_wait_passively_unless_the_user_says_otherwise(
+    given: dict[str, str], expected: str
+) -> None:
+    """Before torch is loaded, since OpenMP reads it then."""
+    code = (
+        "import os, sys\nfrom mgnni.cli.app import main\nmain(['--version'])\n"
+        "print(os.environ.get('OMP_WAIT_POLICY'), 'torch' in sys.modules)"
+    )
+    usual = {k: v for k, v in os.environ.items() if k not in WAITING}
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**usual, **given},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.split()[-2:] == [expected, "False"]

@@ -26,7 +26,7 @@ from mgnni.layers.fusion import FUSIONS
 from mgnni.layers.heads import HEADS
 from mgnni.layers.input_map import INPUT_MAPS
 from mgnni.solve.prepare import METHODS
-from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING
+from mgnni.train.config import CLASS_WEIGHTS, PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.device import DEVICES
 from mgnni.train.presets import PRESETS
 from mgnni.train.trackers import TRACKERS
@@ -58,6 +58,7 @@ def test_the_choices_shown_are_those_of_the_library() -> None:
     known = {
         **{"metric": METRICS, "device": DEVICES, "rule": RULES, "preset": PRESETS},
         **{"schedule": SCHEDULES, "stopping": STOPPING, "precision": PRECISIONS},
+        "class_weight": CLASS_WEIGHTS,
         **{"input_map": INPUT_MAPS, "fusion": FUSIONS, "head": HEADS, "memory": MEMORY},
         **{"contraction": CONTRACTIONS, "directions": DIRECTIONS},
         **{"normalization": (*NORMALIZATIONS, "auto"), "flow": FLOWS},

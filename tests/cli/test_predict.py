@@ -15,8 +15,9 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from cli.tables import QUICK, edge_rows, node_rows, write, write_graphs, write_nodes
+from cli.tables import PARTS, QUICK, edge_rows, node_rows, write, write_graphs, write_nodes
 from mgnni.train.fitted import Fitted
+from mgnni.train.source import find_source
 
 Call = Callable[..., Any]  # see conftest.py
 
@@ -54,16 +55,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def table(path: str) -> dict[str, list[Any]]:
-    read = pyarrow.parquet.read_table if path.endswith(".parquet") else pyarrow.csv.read_csv
+def table(path: str | Path) -> dict[str, list[Any]]:
+    parquet = str(path).endswith(".parquet")
+    read = pyarrow.parquet.read_table if parquet else pyarrow.csv.read_csv
     found: dict[str, list[Any]] = read(path).to_pydict()
     return found
 
 
-def checked(rows: Mapping[str, list[Any]], classes: list[str], scales: list[int]) -> None:
+def checked(
+    rows: Mapping[str, list[Any]], classes: list[str], scales: list[int], *known: str
+) -> None:
     """Columns, and that parts of a whole sum to one."""
     p, m = [f"p_{name}" for name in classes], [f"scale_{scale}" for scale in scales]
-    assert list(rows) == ["id", "prediction", *p, *m]
+    assert list(rows) == ["id", "prediction", *known, *p, *m]
     for names in (p, m):
         parts = np.array([rows[name] for name in names])
         assert (parts >= 0).all()
@@ -75,10 +79,16 @@ def checked(rows: Mapping[str, list[Any]], classes: list[str], scales: list[int]
 def test_the_nodes_it_was_trained_on(call: Call, trained: Path) -> None:
     ended = call("predict", trained / "mine-run", trained / "mine")
     assert (ended.status, ended.err) == (0, "")
-    rows = table("predictions.csv")
+    rows = table(trained / "mine-run" / "predictions.csv")
     assert rows["id"] == [f"n{i:02d}" for i in range(24)]
-    checked(rows, ["blue", "red"], [1, 3])
+    checked(rows, ["blue", "red"], [1, 3], "label", "split")
+    assert rows["label"] == ["red"] * 12 + ["blue"] * 12
     fitted = Fitted.load(trained / "mine-run")
+    split = find_source(trained / "mine", num_splits=2).task.splits[fitted.runs[fitted.best].split]
+    for part in ("train", "val", "test"):
+        assert [i for i, word in enumerate(rows["split"]) if word == part] == (
+            split.part(part).tolist()
+        )
     expected = fitted.predict_proba(trained / "mine")
     assert torch.tensor([rows["p_blue"], rows["p_red"]]).T == pytest.approx(expected, abs=1e-6)
     # A hundred epochs suffice for two colours that a feature gives away.
@@ -113,8 +123,11 @@ def test_whole_graphs_without_labels(call: Call, trained: Path, place: Path) -> 
         assert call("predict", trained / "many-run", data, "--output", output).status == 0
     old, new = table("old.csv"), table("new.csv")
     checked(new, ["path", "ring"], [1, 2])
+    checked(old, ["path", "ring"], [1, 2], "label", "split")
     assert new["id"] == [f"g{index}" for index in range(16)]
-    assert new == old
+    assert old["label"] == ["path", "ring"] * 8
+    assert old["split"] == [PARTS[index // 2 % 4] for index in range(16)]
+    assert new == {name: old[name] for name in new}
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -142,31 +155,56 @@ def test_json_is_alone_on_standard_output(call: Call, trained: Path) -> None:
     ended = call("predict", trained / "mine-run", trained / "mine", "--json", "--run-number", "1")
     assert (ended.status, ended.err) == (0, "")
     summary = json.loads(ended.out)
-    count = Counter(table("predictions.csv")["prediction"])
+    output = trained / "mine-run" / "predictions.csv"
+    count = Counter(table(output)["prediction"])
     assert summary["predicted"] == {name: count[name] for name in ("blue", "red")}
     assert (summary["rows"], summary["split"], summary["seed"]) == (24, 1, 0)
-    assert summary["output"] == "predictions.csv"
+    assert summary["output"] == str(output)
     expected = Fitted.load(trained / "mine-run").predict_proba(trained / "mine", run=1)
-    found = table("predictions.csv")["p_red"]
+    found = table(output)["p_red"]
     assert found == pytest.approx(expected[:, 1].tolist(), abs=1e-6)
 
 
 def test_a_table_is_replaced_only_if_asked(call: Call, trained: Path, place: Path) -> None:
     command = ("predict", trained / "mine-run", trained / "mine")
-    (place / "predictions.csv").write_text("mine")
-    assert call(*command).status == 1
-    assert (place / "predictions.csv").read_text() == "mine"
-    assert call(*command, "--overwrite").status == 0
-    assert len(table("predictions.csv")["id"]) == 24
-    assert [path.name for path in place.iterdir()] == ["predictions.csv"]
+    (place / "own.csv").write_text("mine")
+    assert call(*command, "--output", "own.csv").status == 1
+    assert (place / "own.csv").read_text() == "mine"
+    assert call(*command, "--output", "own.csv", "--overwrite").status == 0
+    assert len(table("own.csv")["id"]) == 24
+    for _ in range(2):  # the table beside the model does not block the next prediction
+        assert call(*command).status == 0
+    assert [path.name for path in place.iterdir()] == ["own.csv"]
+
+
+def test_changed_data_have_labels_and_no_split(call: Call, trained: Path, place: Path) -> None:
+    """The column of splits is that of the training, or there is none."""
+    write_nodes(place / "mine", node_rows(splits=False))
+    assert call("train", "mine", *QUICK, "--no-report").status == 0
+    (place / "mine" / "edges.csv").write_text("\n".join(edge_rows()[:-1]) + "\n")
+    assert call("predict", "runs/mine", "mine").status == 0
+    checked(table("runs/mine/predictions.csv"), ["blue", "red"], [1, 2], "label")
+    assert call("predict", "runs/mine", trained / "mine").status == 0
+    checked(table("runs/mine/predictions.csv"), ["blue", "red"], [1, 2], "label")
+
+
+def test_swapped_arguments_are_noticed(call: Call, trained: Path) -> None:
+    ended = call("predict", trained / "mine", trained / "mine-run")
+    assert (ended.status, ended.out) == (2, "")
+    assert (
+        f"swap the arguments: mgnni predict {trained / 'mine-run'} {trained / 'mine'}" in ended.err
+    )
 
 
 def test_a_benchmark_with_the_options_of_its_training(call: Call, trained: Path) -> None:
     command = ("predict", trained / "chains-run", "Chains", "--option", "length=12")
     assert call(*command).status == 0
-    rows = table("predictions.csv")
+    rows = table(trained / "chains-run" / "predictions.csv")
     assert len(rows["id"]) % 12 == 0
     assert rows["id"] == list(range(len(rows["id"])))
+    assert set(rows["split"]) >= {"train", "val", "test"}
+    assert call("predict", trained / "chains-run", "chains", "--option", "length=9").status == 0
+    assert "split" not in table(trained / "chains-run" / "predictions.csv")
 
 
 def test_the_model_file_is_as_good_as_its_folder(call: Call, trained: Path) -> None:

@@ -22,7 +22,13 @@ def test_one_class_a_row_by_hand():
     # class: 0 0 0 1 1 2; predicted: 0 0 1 1 2 2
     found = measure(logits_of([0, 0, 1, 1, 2, 2], 3), torch.tensor([0, 0, 0, 1, 1, 2]), False)
     f1 = (2 * 2 / (2 + 3), 2 * 1 / (2 + 2), 2 * 1 / (2 + 1))
-    assert found == pytest.approx({"accuracy": 4 / 6, "micro_f1": 4 / 6, "macro_f1": sum(f1) / 3})
+    recall = (2 / 3, 1 / 2, 1)
+    assert found == pytest.approx(
+        {
+            **{"accuracy": 4 / 6, "micro_f1": 4 / 6, "macro_f1": sum(f1) / 3},
+            "balanced_accuracy": sum(recall) / 3,
+        }
+    )
 
 
 def test_several_labels_a_row_by_hand():
@@ -63,6 +69,10 @@ def test_one_class_a_row_is_as_sklearn_says(rows, classes, levels, seed):
         "accuracy": sklearn_metrics.accuracy_score(labels, predicted),
         "micro_f1": sklearn_metrics.f1_score(labels, predicted, average="micro"),
         "macro_f1": sklearn_metrics.f1_score(labels, predicted, average="macro", zero_division=0),
+        # Balanced accuracy, without a warning about classes that are predicted only.
+        "balanced_accuracy": sklearn_metrics.recall_score(
+            labels, predicted, average="macro", labels=sorted(set(labels.tolist()))
+        ),
     }
     if classes == 2 and len(set(labels.tolist())) == 2:
         margin = scores[:, 1] - scores[:, 0]
@@ -106,7 +116,7 @@ def test_no_yes_anywhere_is_zero_and_not_nan():
 @pytest.mark.parametrize("label", [0, 1])
 def test_roc_auc_of_one_class_is_left_out(label):
     found = measure(torch.randn(4, 2), torch.full((4,), label), False)
-    assert sorted(found) == ["accuracy", "macro_f1", "micro_f1"]
+    assert sorted(found) == ["accuracy", "balanced_accuracy", "macro_f1", "micro_f1"]
 
 
 def test_roc_auc_is_for_two_classes():

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mgnni.data.split import Split, random_splits, stratified_folds, stratified_holdout
+from mgnni.data.split import (
+    Split,
+    fold_splits,
+    random_splits,
+    stratified_folds,
+    stratified_holdout,
+)
 from mgnni.errors import ArgumentError, DataError
 
 
@@ -247,6 +253,22 @@ def test_labels_may_say_nothing():
 def test_a_bad_number_of_folds(k):
     with pytest.raises(ArgumentError, match=r"'k' must be an int from 2 .*, 10"):
         stratified_folds(torch.zeros(10), k, 0)
+
+
+@pytest.mark.parametrize("k", [2, 5, 10])
+def test_every_unit_is_tested_once_in_a_cross_validation(k):
+    labels = torch.tensor([0] * 60 + [1] * 30 + [2] * 10 + [-1] * 3)
+    splits = fold_splits(labels, k, 0.2, seed=3)
+    tested = torch.cat([split.test for split in splits])
+    assert tested.sort().values.tolist() == list(range(100))
+    for split in splits:
+        split.check(103, "fold")
+        rest = 100 - split.test.numel()
+        assert split.val.numel() == round(0.2 * rest)
+        assert split.train.numel() == rest - split.val.numel()
+        for part in (split.train, split.val, split.test):
+            share = torch.bincount(labels[part], minlength=3) / part.numel()
+            assert bool(((share - torch.tensor([0.6, 0.3, 0.1])).abs() <= 1 / part.numel()).all())
 
 
 @pytest.mark.parametrize("labels", [torch.zeros(4, 2), torch.tensor([0.5, 1]), torch.tensor(3)])

@@ -11,6 +11,8 @@ from mgnni.errors import ArgumentError, MgnniError
 from mgnni.html_report.page import check_target, make_page, write_page, write_training_page
 from mgnni.html_report.paper import in_order, read_rows
 from mgnni.html_report.results import read_results
+from mgnni.train.fit import fit
+from train.cases import graph_task
 
 VOID = {"meta", "link", "br", "img"}
 
@@ -69,14 +71,15 @@ def test_the_structure_is_that_of_an_accessible_page(page):
     assert figures == ["figure", "figcaption", "details"] * len(plots)
 
 
+def plotly_figure(spec):
+    text = json.dumps(spec)
+    for name in re.findall(r'"(@[^"]*)"', text):  # names of colours
+        text = text.replace(f'"{name}"', '"#123456"')
+    return plotly.graph_objects.Figure(json.loads(text))
+
+
 def test_every_figure_is_one_that_plotly_accepts(page):
-    found = Outline(page)
-    for spec in found.specs:
-        text = json.dumps(spec)
-        for name in re.findall(r'"(@[^"]*)"', text):  # names of colours
-            text = text.replace(f'"{name}"', '"#123456"')
-        figure = plotly.graph_objects.Figure(json.loads(text))
-        assert figure.data
+    assert all(plotly_figure(spec).data for spec in Outline(page).specs)
 
 
 def test_text_from_data_is_never_markup(page):
@@ -106,6 +109,21 @@ def test_scores_are_shown_with_their_mark_and_the_paper(page, trainings):
     assert "64.05 ± 5.28" in text
     difference = f"{100 * marked.mean - 64.05:+.2f}".replace("-", "−")
     assert difference in text
+
+
+def test_what_a_result_is_worth_is_drawn(tmp_path):
+    options = {"hidden_channels": 4, "epochs": 3, "device": "cpu", "output": tmp_path / "run"}
+    report = fit(graph_task(splits=1), **options).report
+    text = make_page(read_results([tmp_path / "run"]), [], "")
+    titles = re.findall(r"<figure[^>]*><h4>([^<]*)</h4>", text)
+    worth = ["Classes", "Calibration", "ROC curve", "Precision-recall curve"]
+    assert [title for title in titles if title in worth] == worth
+    area = report["classification"]["curves"]["roc"]["area"]
+    assert report["runs"][0]["test"]["roc_auc"] == pytest.approx(area)
+    assert f"ROC AUC: {100 * area:.2f} %" in text
+    ends = report["classification"]["interval"]
+    assert f"{100 * ends['low']:.2f} to {100 * ends['high']:.2f}, by" in text
+    assert all(plotly_figure(spec).data for spec in Outline(text).specs)
 
 
 def test_a_written_page_is_small_enough_and_repeats(trainings, tmp_path):

@@ -118,8 +118,9 @@ def test_lower_precision_is_converted_to_that_of_the_operator(dtype, device):
     assert all(stats.converged for stats in (*layer.log.forward, *layer.log.backward))
 
 
-def test_a_float64_layer_refuses_a_float32_operator(device):
-    layer = make_layer(device)
+@pytest.mark.parametrize("contraction", ["frobenius", "identity"])  # identity: no parameters
+def test_a_float64_layer_refuses_a_float32_operator(contraction, device):
+    layer = make_layer(device, contraction=contraction)
     operator = propagation("sym").to(device).to(torch.float32)
     with pytest.raises(ArgumentError, match=r"'propagation' .*float64.*got torch\.float32"):
         layer(normal(12, CHANNELS, device=device), operator)

@@ -30,6 +30,9 @@ def test_two_runs_give_the_same_report_and_only_reports_are_kept(tmp_path):
     assert lasting(a) == lasting(b)
     files = {path.name for path in cell().folder(tmp_path / "a").iterdir()}
     assert files == {"config.json", "report.json"}
+    assert "classification" not in json.loads(
+        (cell().folder(tmp_path / "a") / "report.json").read_text()
+    )
     assert len((cell().folder(tmp_path / "a") / "report.json").read_bytes()) < 60_000
 
 

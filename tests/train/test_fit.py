@@ -1,6 +1,7 @@
 import json
 import os
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -204,7 +205,7 @@ def test_a_folder_and_its_return(tmp_path):
     options = {"split": "all", "output": tmp_path, **SHORT}
     one = fit(node_task(2), on_epoch=heard.append, **options)
     assert len(heard) == 4
-    assert files(tmp_path) == {"config.json", "log.jsonl", "model.pt", "report.json"}
+    assert files(tmp_path) == {"config.json", "log.jsonl", "model.pt", "report.json", "state.pt"}
     assert json.loads((tmp_path / "report.json").read_text()) == json.loads(json.dumps(one.report))
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 4
     with pytest.raises(DataError, match="already holds a training"):
@@ -330,6 +331,10 @@ def test_a_training_that_diverges_leaves_no_report(tmp_path):
 
 def test_resuming_without_a_checkpoint_starts_from_the_beginning_and_says_so(tmp_path):
     new = tmp_path / "new"
+    with pytest.raises(DataError, match=r"new: no such folder, so there is nothing to resume"):
+        fit(node_task(1), output=new, resume=True, **SHORT)
+    assert not new.exists()
+    new.mkdir()
     with pytest.warns(UserWarning, match="no checkpoint to resume from; training starts at epoch"):
         fitted = fit(node_task(1), output=new, resume=True, **SHORT)
     assert fitted.report["score"]["n"] == 1
@@ -365,3 +370,20 @@ def test_seconds_add_up(tmp_path, monkeypatch):
 
     fitted = train(experiment(), tmp_path, True, later)
     assert fitted.report["seconds"] == 80.0
+
+
+def test_progress_is_shown_on_a_terminal_or_if_asked(capsys, monkeypatch):
+    heard = []
+    fit(node_task(1), on_epoch=heard.append, **SHORT)
+    assert capsys.readouterr().err == ""
+    fit(node_task(2), split="all", on_epoch=heard.append, progress=True, **SHORT)
+    shown = capsys.readouterr().err
+    assert len(heard) == 8
+    assert "2 runs" in shown
+    assert "/4 [" in shown
+    assert "best val" in shown
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    fit(node_task(1), **SHORT)
+    assert "split 0, seed 0" in capsys.readouterr().err
+    fit(node_task(1), progress=False, **SHORT)
+    assert capsys.readouterr().err == ""

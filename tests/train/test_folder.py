@@ -218,7 +218,6 @@ def test_a_finished_training(tmp_path):
     # Killed between the report and the removal of the state, it is complete all the same.
     (tmp_path / "state.pt").write_bytes(b"left")
     assert opened(tmp_path, resume=True) is None
-    assert not (tmp_path / "state.pt").exists()
     (tmp_path / "report.json").write_text("{")
     with pytest.raises(DataError, match=r"report\.json: cannot be read as JSON; delete it"):
         folder.report()

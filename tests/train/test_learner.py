@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from sklearn.utils.class_weight import compute_sample_weight
 from torch.nn import functional
 from torch_geometric.data import Data
 
@@ -10,7 +11,8 @@ from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train.config import Config, ModelConfig
 from mgnni.train.ensemble import build_model, num_parameters
 from mgnni.train.graph_learner import GraphLearner
-from mgnni.train.learner import check_graphs, prepared, row_losses
+from mgnni.train.learner import check_graphs, prepared
+from mgnni.train.loss import row_losses, row_weights
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.training import learner_for
 from train.cases import config, graph_task, inductive_task, node_task, runs, training
@@ -177,3 +179,10 @@ def test_the_best_weights_are_remembered_run_by_run():
     for name, value in learner.ensemble.snapshot().items():
         assert torch.equal(value[1], learner.best_of(1)[name])
         assert torch.equal(value[0], first[name][0])
+
+
+def test_balanced_weights_are_those_of_scikit_learn():
+    labels = torch.tensor([0, 2, 2, 2, 0, 2])  # class 1 does not occur
+    wanted = compute_sample_weight("balanced", labels.numpy())
+    assert row_weights(labels, "balanced").tolist() == pytest.approx(wanted.tolist())
+    assert row_weights(labels, "none").tolist() == [1.0] * 6

@@ -3,7 +3,7 @@ import torch
 from sklearn.metrics import log_loss
 from torch_geometric.data import Data
 
-import mgnni.train.node_learner as module
+import mgnni.data.hashes as hashes
 from mgnni.data.split import Split
 from mgnni.data.task import Task
 from mgnni.train.learner import Learner
@@ -216,7 +216,7 @@ def test_no_weights_are_weights_of_one_and_the_two_zeros_are_one():
 def test_large_features_are_looked_at_in_pieces(monkeypatch):
     data, _ = node_data()
     whole = node_order(data.x, data.edge_index, None)
-    monkeypatch.setattr(module, "CHUNK", 7)
+    monkeypatch.setattr(hashes, "CHUNK", 7)
     assert torch.equal(node_order(data.x, data.edge_index, None), whole)
 
 

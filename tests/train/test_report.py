@@ -61,7 +61,8 @@ def test_all_that_a_report_must_hold():
     for run in report["runs"]:
         assert 1 <= run["best_epoch"] <= run["epochs"] == 4
         assert run["reported"] == {"epoch": run["best_epoch"], "accuracy": run["test"]["accuracy"]}
-        assert set(run["val"]) == set(run["test"]) == {"accuracy", "micro_f1", "macro_f1"}
+        names = {"accuracy", "micro_f1", "macro_f1", "balanced_accuracy"}
+        assert set(run["val"]) == set(run["test"]) == names
         assert "test_curve" not in run
     for way in ("forward", "backward"):
         solver = report["solver"][way]
@@ -149,6 +150,7 @@ def test_a_report_is_json_and_comes_back(task):
     assert text.endswith("}\n")
     again = json.loads(text)
     assert to_json(again) == text
+    assert len(set(again["data"].pop("split_fingerprints"))) == len(task.splits)
     assert again["data"] == json.loads(json.dumps(describe(task)))
 
 

@@ -74,6 +74,30 @@ def test_a_graph_without_splits_is_given_some():
     assert not torch.equal(task.splits[0].train, other.splits[0].train)
 
 
+@pytest.mark.parametrize("make", [node_task, graph_task, inductive_task])
+def test_folds_test_every_unit_once(make):
+    source = find_source(make().with_splits([]), folds=4)
+    task = source.task
+    tested = torch.cat([split.test for split in task.splits])
+    assert len(task.splits) == 4
+    assert tested.unique().numel() == tested.numel() >= task.num_units - 2  # two have no label
+    assert all(split.val.numel() for split in task.splits)
+    assert source.given == {"folds": 4}
+    assert "4 folds, stratified, a fifth of the rest for validation, seed 0" in task.notes[-1]
+
+
+def test_folds_that_cannot_be_are_refused():
+    bare = node_task(1).with_splits([])
+    for task, options, message in (
+        (node_task(2), {"folds": 5}, "'folds' are for data without splits .got 5 for nodes, which"),
+        (bare, {"folds": 5, "num_splits": 3}, "'folds' are the splits .got 5, and also num_splits"),
+        (bare, {"folds": 1}, "'folds' must be from 2 to the number of labelled units, 38 .got 1."),
+        (bare, {"folds": 39}, "'folds' must be from 2 to"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            find_source(task, **options)
+
+
 def test_splits_of_the_data_are_kept():
     data = labelled()
     data.train_mask = torch.arange(40) < 20

@@ -289,7 +289,9 @@ def test_every_stored_preset_is_whole():
         assert found["validation"][found["metric"]] == best
 
 
-@pytest.mark.parametrize("text", ["[]", '{"config": {}}', "{", '{"command": "train"}'])
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"command": "train", "config": {}}', "{", '{"command": "train"}']
+)
 def test_a_file_that_is_no_preset_is_refused(tmp_path, text):
     (tmp_path / "some.json").write_text(text)
     with pytest.raises(DataError, match=r"some\.json: .*preset\.json"):

@@ -17,7 +17,8 @@ from mgnni.solve.result import Options
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric
 from mgnni.train.ensemble import build_model
-from mgnni.train.learner import Learner, prepared, row_losses
+from mgnni.train.learner import Learner, prepared
+from mgnni.train.loss import row_losses
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.runs import Run
 from mgnni.train.training import learner_for

@@ -7,17 +7,18 @@ from typing import Any
 
 from mgnni.data.rules import RULES
 from mgnni.data.tables import schema as tables
-from mgnni.train.config import PRECISIONS, SCHEDULES, STOPPING
+from mgnni.train.config import CLASS_WEIGHTS, PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.presets import PRESETS
 
 # Repeated here because the modules that define them are slow to import; a test compares them.
 CHOICES: dict[str, Sequence[str]] = {
-    "metric": ("accuracy", "micro_f1", "macro_f1", "roc_auc"),
+    "metric": ("accuracy", "micro_f1", "macro_f1", "balanced_accuracy", "roc_auc"),
     "device": ("auto", "cpu", "cuda", "mps"),
     "rule": tuple(RULES),
     "preset": PRESETS,
     "schedule": SCHEDULES,
     "stopping": STOPPING,
+    "class_weight": CLASS_WEIGHTS,
     "precision": PRECISIONS,
     "input_map": ("mlp", "mlp-relu", "identity", "graph"),
     "fusion": ("attention", "mean", "concat"),

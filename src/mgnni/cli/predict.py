@@ -22,8 +22,9 @@ class Predict(Command):
 
     MODEL is the output folder of mgnni train, or the model.pt in it. GRAPH is anything that mgnni
     train accepts; files are read as in training, and labels are not needed. The result is a table
-    with one row per node or graph, in the order of the file: id, prediction, the probability of
-    each class, and the weight of each scale.
+    with one row per node or graph, in the order of the file: id, prediction, label if it is known,
+    split if GRAPH is what the model was trained on, the probability of each class, and the weight
+    of each scale.
 
     Example: mgnni predict runs/topics new-graph/ --output topics.csv
     Example: mgnni predict runs/texas texas --run-number 3
@@ -35,14 +36,21 @@ class Predict(Command):
     """Output folder of mgnni train, or a model.pt."""
     graph: str = field(metadata={"metavar": "GRAPH", "positional": True})
     """Benchmark, folder or file."""
-    output: Path = field(default=Path("predictions.csv"), metadata={"metavar": "FILE"})
-    """Table to write, .csv or .parquet."""
+    output: Path | None = field(
+        default=None, metadata={"metavar": "FILE", "unset": "predictions.csv beside the model"}
+    )
+    """Table to write, .csv or .parquet; the default one is replaced."""
     overwrite: bool = False
     """Replace an existing table."""
     run_number: int | None = field(
         default=None, metadata={"unset": "the best on the validation set"}
     )
     """Run of the training that predicts, counted from 0."""
+    threshold: float | None = field(
+        default=None, metadata={"unset": "chosen on the validation set"}
+    )
+    """For two classes: probability of the second one, in sorted order, above which it is predicted;
+    0.5 predicts the more probable one."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
@@ -58,32 +66,42 @@ class Predict(Command):
         from mgnni.data.tables.predictions import check_target, write_predictions
         from mgnni.train.fitted import Fitted
         from mgnni.train.report import to_json
+        from mgnni.train.trained_rows import trained_rows
 
-        check_target(self.output, self.overwrite)
+        folder = self.model if self.model.is_dir() else self.model.parent
+        output = self.output or folder / "predictions.csv"
+        overwrite = self.overwrite or self.output is None
+        check_target(output, overwrite)
         fitted = Fitted.load(self.model)
-        graphs, ids, notes = self._graphs(fitted, options)
-        found = fitted.explain(graphs, self.run_number)
+        graphs, ids, labels, notes = self._graphs(fitted, options)
+        found = fitted.explain(graphs, self.run_number, self.threshold)
+        number = fitted.best if self.run_number is None else self.run_number
         write_predictions(
-            self.output,
+            output,
             ids,
             fitted.classes,
             found.chosen,
             found.probability,
             found.attention,
             fitted.states,
+            labels=labels,
+            split=trained_rows(folder, fitted, number, self.graph, options),
             multilabel=fitted.multilabel,
-            overwrite=self.overwrite,
+            overwrite=overwrite,
         )
-        run = fitted.runs[fitted.best if self.run_number is None else self.run_number]
+        run = fitted.runs[number]
         summary = {
             "command": "predict",
             "model": str(self.model),
             "graph": self.graph,
-            "output": str(self.output),
+            "output": str(output),
             "rows": found.chosen.size(0),
             "split": run.split,
             "seed": run.seed,
             "best_of": sum(map(bool, fitted.val)) if self.run_number is None else 1,
+            "threshold": fitted.threshold(self.run_number)
+            if self.threshold is None
+            else self.threshold,
             "predicted": dict(zip(fitted.classes, found.chosen.sum(0).tolist(), strict=True)),
             "notes": list(notes),
         }
@@ -105,25 +123,28 @@ class Predict(Command):
             f"{str(self.model)!r}, which {problem}); {remedy}"
         )
 
-    def _graphs(self, fitted: Fitted, options: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
-        """Return the graphs, the ids of their rows, and notes on how they were read."""
+    def _graphs(
+        self, fitted: Fitted, options: dict[str, Any]
+    ) -> tuple[Any, Any, Any, tuple[str, ...]]:
+        """Return the graphs, ids and labels of their rows, and notes on how they were read."""
         name = benchmark_named(self.graph)
         if name is None or (fitted.schema is not None and Path(self.graph).exists()):
             if options:
                 raise UsageError(f"--option is for a benchmark (got {self.graph!r}); leave it out")
             file = fitted.open(self.graph)
             self._check_level(fitted, file.level)
-            return file.graphs, file.ids, file.notes
+            return file.graphs, file.ids, file.labels, file.notes
         if fitted.schema is not None:
             raise UsageError(
                 f"{self.model} was trained on files and reads files of the same kind (got the "
                 f"benchmark {name}); give a folder or a file, ./{name} if it has that name"
             )
         from mgnni.data.registry import load_task
+        from mgnni.data.task import stratified_labels
 
         task = load_task(name, **options)
         self._check_level(fitted, task.level)
-        return task.graphs, range(task.num_rows), ()
+        return task.graphs, range(task.num_rows), stratified_labels(task), ()
 
     def _check_level(self, fitted: Fitted, level: str) -> None:
         if level != fitted.level:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
-from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_undirected
 
 from mgnni.cli.arguments import UsageError
-from mgnni.data.tables.graph_file import GraphFile
-from mgnni.data.task import Task, is_labeled
+from mgnni.cli.trained_on import joined, of_task, trained_on
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_scales
 from mgnni.layers.blocks import DirectedEquilibrium
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.models.base import GraphModel
 from mgnni.range.advice import advise, recommend
-from mgnni.range.hops import hops_to
+from mgnni.range.hops import influence_hops
 from mgnni.range.measure import States, jacobian_influence
 from mgnni.range.profile import hop_profile
 from mgnni.range.study import Setting, Study, sample_nodes, study_range
 from mgnni.train.fitted import Fitted
 from mgnni.train.learner import prepared
-from mgnni.train.report import describe
 from mgnni.train.source import find_source
 
 if TYPE_CHECKING:
@@ -37,14 +32,6 @@ if TYPE_CHECKING:
 PREDICTIONS = 64  # nodes whose predictions are differentiated, unless asked otherwise
 OUT = "-out"  # in the name of a layer against the edges
 FEW_CLASSES = 10  # up to which there is one cotangent per class
-
-
-class Graphs(NamedTuple):
-    """Graphs with a name, and their labelled nodes."""
-
-    name: str
-    graphs: Sequence[Data]
-    labeled: Tensor | None  # None if there are no labels per node
 
 
 def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
@@ -63,8 +50,8 @@ def measure_data(command: Range, options: dict[str, Any]) -> dict[str, Any]:
             torch.manual_seed(command.seed)
             eigenvalue = eigenvalues(MultiscaleEquilibrium(command.channels, scales))
     settings = [Setting(gamma, one, eigenvalue[one]) for gamma in gammas for one in scales]
-    source = _of_task(find_source(command.data, options=options, tables=command.tables).task)
-    graph = _joined(source.graphs)
+    source = of_task(find_source(command.data, options=options, tables=command.tables).task)
+    graph = joined(source.graphs)
     edge_index, weight = graph.edge_index, graph.edge_weight
     if command.undirected:
         edge_index, weight = to_undirected(
@@ -98,9 +85,9 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     """
     path, theta, samples, seed = Path(command.data), command.theta, command.samples, command.seed
     fitted = Fitted.load(path)
-    source = _trained_on(path if path.is_dir() else path.parent, options, fitted)
     model = fitted.model(command.run_number)
-    graph = prepared(_joined(source.graphs), fitted.config)
+    source = trained_on(path, options, fitted, command.run_number)
+    graph = prepared(joined(source.graphs), fitted.config)
     batch = graph.batch if len(source.graphs) > 1 else None
     x = graph.x.to(next(model.parameters()).dtype)
     propagation = model.propagation(x.double(), graph.edge_index, graph.edge_weight, batch)
@@ -125,7 +112,7 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
         outputs="all" if few else "random",
         seed=seed,
     )
-    profile = hop_profile(influence, _hops(propagation, graph, nodes, influence))
+    profile = hop_profile(influence, influence_hops(propagation, nodes, influence))
     start = float(profile.largest[0])
     found = _result(source.name, propagation, study)
     found["run"] = str(path)
@@ -174,16 +161,6 @@ def _study_layers(
     return replace(studies[0], ranges=ranges, longest=longest), names
 
 
-def _hops(propagation: Propagation, graph: Data, nodes: Tensor, influence: Tensor) -> Tensor:
-    """Return distances along the edges, against them or both ways, as the model sends messages."""
-    for operator in (propagation, propagation.adjoint()):
-        distance = hops_to(operator, nodes)
-        if not bool((influence[distance < 0] > 0).any()):
-            return distance
-    both = to_undirected(graph.edge_index, num_nodes=graph.num_nodes)
-    return hops_to(Propagation.from_edge_index(both, graph.num_nodes), nodes)
-
-
 def eigenvalues(layer: MultiscaleEquilibrium) -> dict[int, float]:
     """Return the largest eigenvalue of the weight of each scale, with its learned factor."""
     weight = layer.weight(torch.float64, torch.device("cpu")).detach()
@@ -216,48 +193,3 @@ def _result(name: str, propagation: Propagation, study: Study) -> dict[str, Any]
             ],
         },
     }
-
-
-def _joined(graphs: Sequence[Data]) -> Data:
-    return graphs[0] if len(graphs) == 1 else Batch.from_data_list(list(graphs))
-
-
-def _trained_on(folder: Path, options: dict[str, Any], fitted: Fitted) -> Graphs:
-    """Return the graphs of a training, and check that they have not changed."""
-    try:
-        header = json.loads((folder / "config.json").read_text("utf-8"))
-        stored, rule = header["data"], header["rule"]
-        origin, sizes = stored["origin"], (stored["nodes"], stored["edges"])
-        expected = stored["fingerprint"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise UsageError(
-            f"{folder} must have the config.json of a training (got none that can be read); give "
-            "the output folder of mgnni train"
-        ) from None
-    if fitted.schema is None:
-        task = find_source(origin, options=options, rule=rule).task
-        same, source = describe(task)["fingerprint"] == expected, _of_task(task)
-    else:
-        source = _of_file(fitted.open(origin))
-        graph = _joined(source.graphs)
-        same = (graph.num_nodes, graph.num_edges) == sizes
-    if not same:
-        raise UsageError(
-            f"{origin} is not what {folder} was trained on (its numbers differ); restore it, or "
-            "repeat the --option of the training"
-        )
-    return source
-
-
-def _of_task(task: Task) -> Graphs:
-    labeled = None
-    if task.level == "node" and task.splits:
-        labeled = torch.cat([task.rows(0, part) for part in ("train", "val", "test")])
-    return Graphs(task.name, task.graphs, labeled)
-
-
-def _of_file(file: GraphFile) -> Graphs:
-    labeled = None
-    if file.level == "node" and file.labels is not None:
-        labeled = is_labeled(file.labels).nonzero().squeeze(1)
-    return Graphs(file.name, file.graphs, labeled)

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mgnni.cli.assessment_output import assessment_lines
 from mgnni.data.storage import VARIABLE
 
 MAX_CLASSES = 20  # shown after a prediction
@@ -87,7 +88,7 @@ def show_dataset(found: Mapping[str, Any]) -> None:
         sizes.add_row("train / val / test", "", _part_sizes(found["parts"]))
     console.print(sizes)
     options = (f"{name}={default!r}" for name, default in found["options"].items())
-    _facts(
+    facts(
         console,
         ("task", f"{found['level']} classification, {found['metric']}"),
         ("on disk", _location(found)),
@@ -105,7 +106,7 @@ def show_models(found: Mapping[str, Any]) -> None:
     for kind, title in KINDS.items():
         console.print(title, style="bold")
         rows = [(one["name"], one["equation"]) for one in found["models"] if one["kind"] == kind]
-        _facts(console, *rows, style="")
+        facts(console, *rows, style="")
         console.print()
     paragraph(
         console,
@@ -120,7 +121,7 @@ def show_model(found: Mapping[str, Any]) -> None:
     console.print(found["title"], style="bold")
     options = (f"{name}={shown_value(default)}" for name, default in found["options"].items())
     search = [f"{name}: {', '.join(map(shown_value, v))}" for name, v in found["search"].items()]
-    _facts(
+    facts(
         console,
         ("equation", found["equation"]),
         ("paper", found["paper"]),
@@ -165,6 +166,8 @@ def show_training(
         paragraph(console, f"the same runs by other rules: {others}")
     rows = _part_sizes([list(run["rows"].values()) for run in report["runs"]])
     paragraph(console, f"train / val / test: {rows} labelled {report['data']['level']}s")
+    for line in assessment_lines(report):
+        paragraph(console, line)
     if report["solver"]["forward"]["solves"]:
         paragraph(console, solver_line(report["solver"]))
     for note in report["data"]["notes"]:
@@ -225,6 +228,13 @@ def show_predictions(summary: Mapping[str, Any]) -> None:
     if len(counts) > MAX_CLASSES:
         console.print(f"            and {len(counts) - MAX_CLASSES} less frequent classes")
     console.print()
+    if summary["threshold"] is not None:
+        name = list(summary["predicted"])[1]
+        paragraph(
+            console,
+            f"{name!r} where its probability exceeds {summary['threshold']:.4g}; --threshold 0.5 "
+            "for the more probable class",
+        )
     for note in summary["notes"]:
         paragraph(console, f"note: {note}", style="dim")
 
@@ -246,7 +256,8 @@ def small(value: float) -> str:
     return f"{value:.0e}".replace("e-0", "e-") if value else "0"
 
 
-def _facts(console: Console, *rows: tuple[str, str], style: str = "bold") -> None:
+def facts(console: Console, *rows: tuple[str, str], style: str = "bold") -> None:
+    """Print names beside what is known of them."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style=style, no_wrap=True)
     table.add_column(overflow="fold")

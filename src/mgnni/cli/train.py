@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,8 +18,9 @@ from mgnni.data.catalog import benchmark_named
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
 from mgnni.models.catalog import MGNNI, MODELS, find_model
-from mgnni.train.config import Config, changed, options_class
+from mgnni.train.config import Config, changed, options_class, with_training_options
 from mgnni.train.presets import PRESETS
+from mgnni.train.settings import with_settings
 from mgnni.train.tuned import find_preset, is_file, preset_model
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Train(Command):
         "options": "--option",
         "model": "--model",
         "preset": "--preset",
+        "config": "--config",
     }
     no_options: ClassVar[Sequence[str]] = ("changes", "tables")
     may_choose: ClassVar[bool] = True  # a model, if none is given
@@ -69,13 +72,16 @@ class Train(Command):
     output: Path | None = field(default=None, metadata={"metavar": "FOLDER", "unset": "runs/DATA"})
     """Folder for model, log and report; existing files are not overwritten."""
     resume: bool = False
-    """Continue an interrupted training in that folder, with the same options."""
+    """Continue an interrupted training in that folder, with the same options; with more --epochs,
+    also a finished one."""
     split: tuple[str, ...] = field(default=("all",), metadata={"metavar": "INT|all"})
     """Splits to train on."""
     seeds: tuple[int, ...] = (0,)
     """Seeds of the initial weights and of dropout."""
     num_splits: int = 1
     """Number of splits to draw if the data have none: stratified, 60/20/20."""
+    folds: int | None = field(default=None, metadata={"unset": "splits drawn at random"})
+    """Number of folds of a stratified cross-validation, if the data have no splits."""
     rule: str = field(default=DEFAULT_RULE, metadata={"choices": CHOICES["rule"]})
     """How the epoch is chosen. Scores of rules that use test labels are marked."""
     metric: str | None = field(
@@ -85,6 +91,9 @@ class Train(Command):
     preset: str = field(default="paper", metadata={"choices": PRESETS})
     """Hyperparameters: of the paper first, of its released code only, or found by mgnni tune; also
     the path of a preset.json of mgnni tune."""
+    config: Path | None = field(default=None, metadata={"metavar": "FILE", "unset": "none"})
+    """The config.json of another training: its model, hyperparameters, splits, seeds, rule and
+    metric are the defaults of this one."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
@@ -116,13 +125,14 @@ class Train(Command):
         early.add_argument(
             "--preset", type=lambda word: word if is_file(word) else names(word), default="paper"
         )
-        asked = early.parse(args, partly=True)
+        early.add_argument("--config", type=Path)
+        asked = with_settings(early.parse(args, partly=True))
         data = next((arg for arg in args if not arg.startswith("-")), "")
-        named = asked.get("model") or cls._usual_model(data, asked["preset"])
+        named = asked.pop("model", None) or cls._usual_model(data, asked["preset"])
         model = MGNNI if named == AUTO else named
         level = "graph" if list(Path(data).glob("graphs.*")) else "node"
         config = find_preset(benchmark_named(data) or "", level, asked["preset"], model)
-        shown = cls(data=data, architecture=named, preset=asked["preset"])
+        shown = cls(data=data, architecture=named, **asked)
 
         parser = Parser(prog, cls.__doc__)
         common = [one.name for one in fields(Command)]
@@ -149,6 +159,7 @@ class Train(Command):
     @classmethod
     def create(cls, values: Mapping[str, Any]) -> Train:
         """Return the command; what is neither its own nor of a file is a hyperparameter."""
+        values = with_settings(values)
         usual = cls._usual_model(values["data"], values.get("preset", "paper"))
         values = {"architecture": usual, **values}
         own = {one.name for one in fields(cls)}
@@ -171,7 +182,7 @@ class Train(Command):
         of_benchmark = benchmark_options(self.option)
         if self.num_splits < 1:
             raise UsageError(f"--num-splits must be at least 1 (got {self.num_splits})")
-        from mgnni.train.source import find_source
+        from mgnni.train.source import balanced_source, find_source
 
         source = find_source(
             self.data,
@@ -180,12 +191,15 @@ class Train(Command):
             metric=self.metric,
             rule=self.rule,
             num_splits=self.num_splits,
+            folds=self.folds,
         )
         task = source.task
         model = None if self.architecture == AUTO else self.architecture
         config = find_preset(source.preset, task.level, self.preset, model)
-        if model is not None:  # otherwise candidates without an option are left out
-            config = changed(config, self.changes)
+        # A choice leaves out candidates without the options of a model that are given.
+        apply = with_training_options if model is None else changed
+        config = apply(config, self.changes)
+        source = balanced_source(source, config, self.metric)
         if getattr(config.model, "head", None) == "graph" and task.level != "graph":
             raise UsageError(
                 f"--head graph is for whole graphs ({task.name} has one label per node); use "
@@ -211,19 +225,20 @@ class Train(Command):
                 f"--checkpoint-every must be at least 0 seconds (got {self.checkpoint_every})"
             )
         # Imported late because they are slow to import.
+        from mgnni.cli.inspect_output import show_source
         from mgnni.cli.portfolio_output import choose_model
         from mgnni.cli.progress import follow_training
         from mgnni.cli.terminal import show_training
         from mgnni.html_report.page import write_training_page
         from mgnni.train.experiment import Experiment, runs_of
         from mgnni.train.fit import train
+        from mgnni.train.folder import check_resumable
         from mgnni.train.report import to_json
         from mgnni.train.trackers import check_tracker, make_tracker
 
         check_tracker(self.log)
         source, config = self.find()
-        task = source.task
-        runs = runs_of(task, self._splits(), self.seeds)
+        runs = runs_of(source.task, self._splits(), self.seeds)
         experiment = Experiment(
             source,
             config,
@@ -236,22 +251,26 @@ class Train(Command):
             jobs=self.jobs,
         )
         other = "" if self.architecture in (MGNNI, AUTO) else f"-{self.architecture}"
-        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", task.name + other)
+        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", source.task.name + other)
+        if self.resume:
+            check_resumable(output)
         try:
             with training_folder(output, self.checkpoint_every):
-                start = None
+                describe = partial(show_source, source, config, _note if self.json else None)
+                state = None
                 if chooses:
+                    describe()
                     choice = choose_model(
                         experiment, self.changes, output, self.resume, self.budget, self.json
                     )
-                    experiment, start = choice.experiment, choice.state
-                config = experiment.config
+                    experiment, state = choice.experiment, choice.state
+                epochs, patience = experiment.config.epochs, experiment.config.patience
                 with (
-                    follow_training(len(runs), config.epochs, config.patience) as clock,
+                    follow_training(len(runs), epochs, patience) as clock,
                     make_tracker(self.log, experiment, output) as tracker,
                 ):
-                    after = tracker.after(clock)
-                    fitted = train(experiment, output, self.resume, after, _note, start)
+                    after, first = tracker.after(clock), None if chooses else describe
+                    fitted = train(experiment, output, self.resume, after, _note, first, state)
                     tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

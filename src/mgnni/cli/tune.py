@@ -39,7 +39,8 @@ class Tune(Train):
     """
 
     no_options: ClassVar[Sequence[str]] = (
-        *("changes", "tables", "rule", "checkpoint_every", "given", "budget"),
+        *("changes", "tables", "config"),
+        *("rule", "checkpoint_every", "given", "budget"),
     )
     may_choose: ClassVar[bool] = False
 

@@ -1,4 +1,4 @@
-"""Metrics: accuracy, F1 and the area under the ROC curve."""
+"""Metrics: accuracy, plain and balanced, F1, and the area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from torch import Tensor
 
 from mgnni.errors import ArgumentError, DataError
 
-METRICS = ("accuracy", "micro_f1", "macro_f1", "roc_auc")
+METRICS = ("accuracy", "micro_f1", "macro_f1", "balanced_accuracy", "roc_auc")
+ONE_LABEL = ("balanced_accuracy", "roc_auc")  # metrics of tasks with one label per row
 
 
 def default_metric(multilabel: bool) -> str:
@@ -19,9 +20,11 @@ def measure(scores: Tensor, labels: Tensor, multilabel: bool) -> dict[str, float
     r"""Returns all metrics that are defined, each from 0 (worst) to 1 (best).
 
     With one class per row, the prediction is the class with the highest score, the first one of
-    equals. ``micro_f1`` equals ``accuracy``. For two classes, ``roc_auc`` is the probability that
-    a row of class 1 has a higher score difference :math:`s_1 - s_0` than a row of class 0, where
-    ties count one half; it is omitted if the labels contain one class only.
+    equals. ``micro_f1`` equals ``accuracy``. ``balanced_accuracy`` is the mean over the classes
+    that occur of the fraction of their rows that are predicted correctly. For two classes,
+    ``roc_auc`` is the probability that a row of class 1 has a higher score difference
+    :math:`s_1 - s_0` than a row of class 0, where ties count one half; it is omitted if the labels
+    contain one class only.
 
     With several labels per row, a label is predicted if its score is positive. ``accuracy`` is the
     fraction of correct *entries*, and ``micro_f1`` is :math:`2TP / (2TP + FP + FN)` over all
@@ -60,6 +63,7 @@ def measure(scores: Tensor, labels: Tensor, multilabel: bool) -> dict[str, float
         "accuracy": accuracy,
         "micro_f1": accuracy,  # every error is one false positive and one false negative
         "macro_f1": _mean_f1(correct, claimed, present),
+        "balanced_accuracy": float((correct.double() / present)[present > 0].mean()),
     }
     if num_classes == 2 and bool((present > 0).all()):
         exact = scores.double()  # differences rounded to float32 would create ties

@@ -197,6 +197,29 @@ def random_splits(
     return splits
 
 
+def fold_splits(labels: Tensor, k: int, val_fraction: float = 0.2, seed: int = 0) -> list[Split]:
+    """Creates the splits of a stratified cross-validation: each unit is tested once.
+
+    Args:
+        labels (Tensor): Class of each unit. Negative means unlabelled; such a unit is in no set.
+        k (int): Number of folds, from 2 to the number of labelled units.
+        val_fraction (float, optional): Stratified fraction of the units outside of the test fold
+            that is the validation set, in [0, 1). (default: :obj:`0.2`)
+        seed (int, optional): Seed of a separate random generator. (default: :obj:`0`)
+
+    Shapes:
+        - **labels:** ``(num_units,)``
+    """
+    splits = []
+    for number, test in enumerate(stratified_folds(labels, k, seed)):
+        others = labels.detach().cpu().clone()
+        others[test] = -1
+        val = stratified_holdout(others, val_fraction, seed + number)
+        others[val] = -1
+        splits.append(Split.of(others >= 0, val, test))
+    return splits
+
+
 def _by_class(labels: Tensor, generator: torch.Generator) -> Tensor:
     """Returns the labelled units sorted by class, in random order within a class."""
     order = torch.randperm(labels.numel(), generator=generator)

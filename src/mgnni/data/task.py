@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from mgnni.data.metrics import METRICS, confusion_counts, default_metric, measure
+from mgnni.data.assessment.assess import assess
+from mgnni.data.metrics import METRICS, ONE_LABEL, default_metric, measure
 from mgnni.data.split import PARTS, Split
 from mgnni.errors import ArgumentError, DataError, check_choice
 
@@ -23,7 +24,7 @@ class Task:
     consist of: the nodes of a single graph, or whole graphs if there are several.
 
     Labels of the test set can only be used through :meth:`evaluate`, which counts its calls in
-    ``test_evaluations``, and :meth:`confusion`, which describes what was evaluated.
+    ``test_evaluations``, and :meth:`assess`, which describes what was evaluated.
 
     Args:
         name (str): Name of the task.
@@ -75,9 +76,10 @@ class Task:
         self._start = _starts(self.graphs) if level == "node" else torch.arange(len(graphs) + 1)
         if not self.graphs:
             raise DataError(f"{name}: no graphs; pass at least one")
-        if self.metric == "roc_auc" and (self.multilabel or len(self.classes) != 2):
+        many = self.metric == "roc_auc" and len(self.classes) != 2
+        if self.metric in ONE_LABEL and (self.multilabel or many):
             raise ArgumentError(
-                f"'metric' roc_auc needs one label per row and two classes (got "
+                f"'metric' {self.metric} needs one label per row{' and two classes' * many} (got "
                 f"{len(self.classes)} {'labels' if self.multilabel else 'classes'}); choose "
                 "'macro_f1'"
             )
@@ -165,21 +167,19 @@ class Task:
             )
         return found
 
-    def confusion(self, scores: Tensor, split: int, part: str) -> list[list[int]] | None:
-        """Returns the confusion matrix of an evaluation, or ``None`` for several labels per row.
+    def assess(self, scores: Tensor, split: int, threshold: float | None = None) -> dict[str, Any]:
+        """Returns classes, calibration and uncertainty of an evaluation of the test set.
 
         It describes scores that were evaluated before, so it does not count as an evaluation.
 
         Args:
             scores (Tensor): Logits, as in :meth:`evaluate`.
             split (int): Index of the split.
-            part (str): ``"train"``, ``"val"`` or ``"test"``.
+            threshold (float, optional): Threshold of a task with two classes.
         """
-        if self.multilabel:
-            return None
-        labels = self._labels_for(scores, split, part)
-        counts: list[list[int]] = confusion_counts(scores.detach().cpu(), labels).tolist()
-        return counts
+        labels, rows = self._labels_for(scores, split, "test"), self.rows(split, "test")
+        train = self.targets(split, "train")
+        return assess(scores, labels, train, rows, self.num_rows, self.metric, threshold)
 
     def _labels_for(self, scores: Tensor, split: int, part: str) -> Tensor:
         rows = self.rows(split, part)
@@ -245,7 +245,7 @@ class Task:
 
 
 def stratified_labels(task: Task) -> Tensor:
-    """Returns all labels, to stratify splits by them; not for training.
+    """Returns all labels, to stratify splits by them or to write them down; not for training.
 
     Args:
         task (Task): The task.

@@ -50,6 +50,10 @@ class NodeNorm:
         kind = {"frobenius": "frobenius", "max": "sum", "sum": "max"}[self.kind]
         return NodeNorm(kind, self.weight)
 
+    def to(self, device: torch.device) -> NodeNorm:
+        """Return the norm with its weights on a device."""
+        return NodeNorm(self.kind, None if self.weight is None else self.weight.to(device))
+
 
 @dataclass(frozen=True, eq=False)
 class Bound:

@@ -51,6 +51,7 @@ class Propagation(SparseMatrix):
 
     _adjoint_of: weakref.ref[Propagation] | None = None
     _find_spectrum: Callable[[], Spectrum] | None = None
+    unmasked: Propagation | None = None  # before an edge mask, see mgnni.graph.masked
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class Propagation(SparseMatrix):
         num_graphs: int,
     ) -> Propagation:
         """Return an operator with these parts, for which the same bound is proven."""
-        return Propagation(
+        other = Propagation(
             pattern,
             values,
             symmetric=self.symmetric,
@@ -173,6 +174,8 @@ class Propagation(SparseMatrix):
             num_graphs=num_graphs,
             unit=self.unit,
         )
+        other.unmasked = self.unmasked
+        return other
 
     @property
     def norm_bound(self) -> float:
@@ -270,10 +273,9 @@ class Propagation(SparseMatrix):
             device = torch.device(target)
         if (device, dtype) == (self.device, self.dtype):
             return self
-        weight = None if self.norm.weight is None else self.norm.weight.to(device)
         values = self.values.to(device=device, dtype=dtype)
         batch = None if self.batch is None else self.batch.to(device)
-        norm = NodeNorm(self.norm.kind, weight)
+        norm = self.norm.to(device)
         return self.like(self.pattern.to(device), values, norm, batch, self.num_graphs)
 
     def double(self) -> Propagation:

@@ -36,7 +36,8 @@ def command_line(result: Result) -> str:
     words += ["--option", *pairs] if pairs else []
     for name, value in given.get("columns", {}).items():
         words += _option(name, value, switch=isinstance(value, bool) and name != "directed")
-    words += _option("num_splits", given["num_splits"]) if "num_splits" in given else []
+    for name in ("num_splits", "folds"):
+        words += _option(name, given[name]) if name in given else []
     splits = sorted({run.split for run in result.runs})
     if splits != list(range(report.get("data", {}).get("splits", 0))):
         words += _option("split", splits)

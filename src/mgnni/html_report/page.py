@@ -11,6 +11,7 @@ from string import Template
 
 from mgnni.errors import ArgumentError, MgnniError
 from mgnni.files import atomic_write
+from mgnni.html_report.assessment import assessment_facts, assessment_figures
 from mgnni.html_report.command import command_line
 from mgnni.html_report.curves import Curve, read_curves
 from mgnni.html_report.details import MAX_RUNS, attention_figure, confusion_figure, curve_figures
@@ -179,6 +180,7 @@ def _section(
     yield _run_table(result)
     figures = curve_figures(result, curves, points)
     figures += [one for one in (confusion_figure(result), attention_figure(result)) if one]
+    figures += assessment_figures(result)
     yield _figures(f"{result.anchor}-figure", figures, 4)
     yield '<p><a href="#overview">Back to the overview</a></p></section>'
 
@@ -192,6 +194,7 @@ def _facts(result: Result, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     if paper is not None:
         yield "Paper", f"{percent(paper.mean, paper.std)} %"
     yield "Rule", f"{protocol['rule']}: {protocol['description']}"
+    yield from assessment_facts(result)
     data = report.get("data", {})
     if {"nodes", "edges", "graphs", "classes"} <= data.keys():
         yield (

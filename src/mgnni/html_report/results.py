@@ -213,6 +213,8 @@ def _check(report: Mapping[str, Any]) -> None:
         if [len(row) for row in counts] != [len(classes)] * len(classes):
             raise ValueError("confusion must be a square table with one row per class")
         _numbers(counts)
+    if "classification" in report:
+        _check_assessment(report["classification"], len(report["runs"]))
     if "attention" in report:
         sample = report["attention"]
         if not len(sample["nodes"]) == len(sample["predicted"]) == len(sample["weights"]):
@@ -221,6 +223,39 @@ def _check(report: Mapping[str, Any]) -> None:
         if any(len(row) != len(sample["scales"]) for row in rows):
             raise ValueError("attention must have one column per scale")
         _numbers(rows)
+
+
+def _check_assessment(found: Mapping[str, Any], runs: int) -> None:
+    if found["interval"] is not None:
+        _numbers([[found["interval"][name] for name in ("low", "high", "resamples")]])
+    _number(found["calibration"]["expected_error"])
+    names = ("from", "to", "rows", "confidence", "accuracy")
+    _numbers([[one[name] for name in names] for one in found["calibration"]["bins"]])
+    _numbers([[value for name, value in found["baseline"].items() if name != "class"]])
+    _numbers([[one["share"]] for one in found["rare"]])
+    for one in found["classes"]:
+        values = [one["precision"], one["recall"], one["f1"], one["support"]]
+        _numbers([[value for value in values if value is not None]])
+        if not isinstance(one["name"], str):
+            raise TypeError("the name of a class must be a string")
+    if len(found["runs"]) != runs or not found["classes"]:
+        raise ValueError("classification must have one entry per run, and classes")
+    thresholds = [run["threshold"] for run in found["runs"] if run["threshold"] is not None]
+    if "threshold" in found:
+        test = found["threshold"]["test"]
+        _numbers([thresholds, [test["accuracy"], test["balanced_accuracy"]]])
+        if not thresholds or not isinstance(found["threshold"]["chosen_by"], str):
+            raise ValueError("threshold must have a value, and say how it was chosen")
+    if "curves" in found:
+        roc, other = found["curves"]["roc"], found["curves"]["precision_recall"]
+        pairs = [[roc[f"{name}_positive_rate"] for name in ("false", "true")]]
+        pairs += [[other["recall"], other["precision"]]]
+        for x, y in pairs:
+            if not len(x) == len(y) > 0:
+                raise ValueError("a curve must have as many numbers for both axes")
+        _numbers([*pairs[0], *pairs[1], [roc["area"], other["area"]]])
+        if found["curves"]["run"] not in range(runs):
+            raise ValueError("curves must be those of a run")
 
 
 def _numbers(rows: Sequence[Sequence[Any]]) -> None:

@@ -17,6 +17,7 @@ from torch_geometric import nn as pyg
 from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
 from mgnni.graph.bounds import row_sums
 from mgnni.graph.geometry import RELATIONS
+from mgnni.graph.masked import without_mask
 from mgnni.graph.propagation import Propagation
 
 AGGREGATIONS = ("mean", "sum", "max")
@@ -191,7 +192,7 @@ class SAGEConv(pyg.SAGEConv):  # type: ignore[misc]
         if self.aggr == "sum":
             return out
         with torch.autocast(out.device.type, enabled=False):  # sparse products need full precision
-            total = row_sums(edge_index)
+            total = row_sums(without_mask(edge_index))
         return out / torch.where(total == 0, 1.0, total).to(out.dtype)
 
 

@@ -13,6 +13,7 @@ from mgnni.implicit.cache import Cache
 from mgnni.implicit.check import check_gamma, check_options, check_propagation, check_scales
 from mgnni.implicit.linear import MEMORY, ON_FAILURE, equilibria
 from mgnni.implicit.normalized_gram import NORMS, normalized_gram
+from mgnni.layers.edge_mask import EdgeMask
 from mgnni.solve.prepare import SOLVERS
 from mgnni.solve.result import Options, SolveLog
 
@@ -98,6 +99,7 @@ class MultiscaleEquilibrium(nn.Module):
         self.rate = nn.Parameter(torch.empty(len(self.scales))) if learn_gamma else None
         self.log = SolveLog()
         self._cache = Cache()
+        self.edge_mask = EdgeMask()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -140,7 +142,8 @@ class MultiscaleEquilibrium(nn.Module):
             propagation (Propagation): The operator of the graph.
         """
         check_propagation(propagation)
-        double = self.dtype is torch.float64 and bias.device == propagation.device
+        self.edge_mask.check(propagation)
+        double = (self.dtype or bias.dtype) is torch.float64 and bias.device == propagation.device
         if double and propagation.dtype is not torch.float64:
             raise ArgumentError(
                 "'propagation' must be float64 like the layer (got "
@@ -172,3 +175,6 @@ class MultiscaleEquilibrium(nn.Module):
             f"{self.channels}, scales={self.scales}, gamma={self.gamma}, {contraction}"
             f"solver={self.options.solver!r}, tol={self.options.tol:g}"
         )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"  # without the receiver of masks

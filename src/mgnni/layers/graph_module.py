@@ -17,6 +17,7 @@ from mgnni.graph.build import FLOWS
 from mgnni.graph.memo import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
+from mgnni.layers.edge_mask import EdgeMask
 from mgnni.solve.result import SolveLog
 
 
@@ -61,6 +62,9 @@ class GraphModule(nn.Module):
     The graph is an ``edge_index``, a sparse adjacency matrix, or a :class:`~mgnni.Propagation`.
     The operator of an ``edge_index`` is cached as long as its tensors live and do not change.
 
+    Edge masks of PyG's explainers multiply the entries of the operator, see
+    :mod:`mgnni.graph.masked`.
+
     The constructors of all subclasses that have an argument ``self_loops`` also accept PyG's name
     for it, ``add_self_loops``.
 
@@ -71,11 +75,13 @@ class GraphModule(nn.Module):
 
     Attributes:
         takes_sparse_features (bool): Whether ``x`` may be a sparse CSR tensor.
+        supports_edge_mask (bool): Whether PyG's explainers may mask edges.
         last_normalization (str or None): Normalization of the last graph, which is either
             ``"sym"`` or ``"dir"`` if ``normalization="auto"``.
     """
 
     takes_sparse_features: bool = False
+    supports_edge_mask: bool = True
 
     def __init__(
         self, in_channels: int, out_channels: int, graph: GraphOptions | None = None
@@ -88,6 +94,7 @@ class GraphModule(nn.Module):
         check_choice("flow", graph.flow, FLOWS)
         self.graph_options: dict[str, Any] = graph._asdict()
         self.last_normalization: str | None = None
+        self.edge_mask = EdgeMask()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -128,8 +135,11 @@ class GraphModule(nn.Module):
               :math:`(|\mathcal{V}|)`
         """
         check_features(x, self.in_channels, sparse=self.takes_sparse_features)
+        if not self.supports_edge_mask:
+            self.edge_mask.refuse(self)
         if isinstance(edge_index, Propagation):
             check_same_graph(x, edge_index, edge_weight, batch, batch_size)
+            self.edge_mask.check(edge_index)
             propagation = edge_index
         else:
             if isinstance(edge_index, Tensor) and edge_index.device != x.device:
@@ -147,6 +157,8 @@ class GraphModule(nn.Module):
                 dtype=dtype,
                 **self.graph_options,
             )
+            loops, flow = self.graph_options["self_loops"], self.graph_options["flow"]
+            propagation = self.edge_mask.mask(propagation, edge_index, edge_weight, loops, flow)
         if batch_size is not None and check_int("batch_size", batch_size, least=0) < (
             propagation.num_graphs
         ):

@@ -57,8 +57,8 @@ class GraphInput(nn.Module):
         nn.init.uniform_(self.embedding, -bound, bound)
         self.linear.reset_parameters()
 
-    def forward(self, x: Tensor, propagation: Propagation) -> Tensor:
-        """Returns the bias."""
+    def embedded(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Returns what the ReLU is applied to."""
         if propagation.num_nodes != self.embedding.size(1):
             raise ArgumentError(
                 "'input_map' must not be 'graph' for other graphs than the one of the training, "
@@ -67,8 +67,12 @@ class GraphInput(nn.Module):
             )
         adjacency, embedding = _adjacency(propagation), self.embedding.to(propagation.dtype)
         rows = adjacency.apply(embedding[0]) + adjacency.adjoint().apply(embedding[1])
-        h = (self.features(x) + rows.to(x.dtype)).relu()
-        bias: Tensor = self.linear(self.dropout(h))
+        h: Tensor = self.features(x) + rows.to(x.dtype)
+        return h
+
+    def forward(self, x: Tensor, propagation: Propagation) -> Tensor:
+        """Returns the bias."""
+        bias: Tensor = self.linear(self.dropout(self.embedded(x, propagation).relu()))
         return bias
 
 

@@ -92,6 +92,7 @@ class CGS(EncoderModel):
     """
 
     own_readout = True  # the decoder applies to states or to sums of states
+    supports_edge_mask = False  # its coefficients are attention; weights are edge features
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_int, check_ints
 from mgnni.graph.bounds import row_sums
+from mgnni.graph.masked import without_mask
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import GCNConv
 from mgnni.layers.graph_module import GraphOptions
@@ -116,7 +117,7 @@ class DGCNN(EncoderModel):
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the concatenated outputs of all convolutions."""
         with torch.autocast(x.device.type, enabled=False):  # sparse products need full precision
-            degree = row_sums(propagation)
+            degree = row_sums(without_mask(propagation))
         share = 1 / torch.where(degree == 0, 1.0, degree).to(x.dtype)
         outputs = []
         for conv in self.convs:

@@ -149,6 +149,8 @@ class EIGNN(EncoderModel):
             )
         self.hidden_channels = hidden_channels
         self.variant = check_choice("variant", variant, VARIANTS)
+        # Eigenvectors are not differentiated in the entries.
+        self.supports_edge_mask = variant not in ("truncated", "published")
         self.num_eigenpairs = check_int("num_eigenpairs", num_eigenpairs)
         self.unit_rows = unit_rows
         self.equilibrium = MultiscaleEquilibrium(

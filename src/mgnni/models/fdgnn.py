@@ -69,6 +69,7 @@ class FDGNN(EncoderModel):
     """
 
     own_readout = True
+    supports_edge_mask = False  # states are computed once, outside of autograd
     supports_vmap = False  # the solves of different runs take different numbers of iterations
 
     def __init__(

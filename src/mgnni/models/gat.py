@@ -55,6 +55,8 @@ class GAT(EncoderModel):
         - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
+    supports_edge_mask = False  # its weights are attention
+
     def __init__(
         self,
         in_channels: int,

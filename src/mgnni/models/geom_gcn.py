@@ -51,6 +51,8 @@ class GeomGCN(EncoderModel):
         - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
+    supports_edge_mask = False  # its neighbourhoods are not edges
+
     def __init__(
         self,
         in_channels: int,

@@ -54,6 +54,8 @@ class H2GCN(EncoderModel):
         - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
+    supports_edge_mask = False  # its neighbourhoods are not edges
+
     def __init__(
         self,
         in_channels: int,

@@ -165,6 +165,7 @@ class MGNNI(GraphModel):
         check_choice("directions", directions, DIRECTIONS)
         check_choice("fusion", fusion, FUSIONS)
         self.skip = skip
+        self.supports_edge_mask = input_map != "graph"  # which embeds edges of its own
 
         def layer() -> MultiscaleEquilibrium:
             return MultiscaleEquilibrium(

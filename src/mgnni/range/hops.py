@@ -6,11 +6,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.utils import to_undirected
 
 from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
 
 AT_ONCE = 2**24  # distances that are searched together
+NOISE = 1e-9  # relative influence that is rounding
 
 
 def hops_to(propagation: Propagation, nodes: Tensor) -> Tensor:
@@ -55,6 +57,32 @@ def hops_from(propagation: Propagation, nodes: Tensor) -> Tensor:
         - **output:** ``(count, num_nodes)``, int32; -1 for no path
     """
     return hops_to(propagation.adjoint(), nodes)
+
+
+def influence_hops(propagation: Propagation, nodes: Tensor, influence: Tensor) -> Tensor:
+    """Returns distances in the direction in which a model sends messages.
+
+    That is along the edges as in :func:`hops_to`, against them, or both ways, the first in which
+    all nodes with an influence have a path.
+
+    Args:
+        propagation (Propagation): The operator of the model.
+        nodes (Tensor): The influenced nodes.
+        influence (Tensor): Influence of each node on them, at least zero.
+
+    Shapes:
+        - **nodes:** ``(count,)``
+        - **influence, output:** ``(count, num_nodes)``
+    """
+    least = NOISE * influence.amax() if influence.numel() else 0.0
+    for operator in (propagation, propagation.adjoint()):
+        distance = hops_to(operator, nodes)
+        if not bool((influence[distance < 0] > least).any()):
+            return distance
+    used = propagation.values.detach() != 0
+    edges = torch.stack([propagation.pattern.col.long(), propagation.pattern.row])[:, used]
+    both = to_undirected(edges.cpu(), num_nodes=propagation.num_nodes)
+    return hops_to(Propagation.from_edge_index(both, propagation.num_nodes), nodes)
 
 
 def check_nodes(nodes: Tensor, num_nodes: int) -> Tensor:

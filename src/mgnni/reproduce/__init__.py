@@ -1,1 +1,1 @@
-"""The tables of the MGNNI paper, trained again: definitions, runner, statistics and tables."""
+"""The tables of the MGNNI paper, trained again: definitions, runner and tables."""

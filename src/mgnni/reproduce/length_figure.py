@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from mgnni.data.statistics import scores, summarize
 from mgnni.figures import FAINT, INK, OTHERS, new_figure
 from mgnni.reproduce.chain_length import LAST_DIGITS
 from mgnni.reproduce.sheet import Found, parts, value_of
-from mgnni.reproduce.statistics import scores, summarize
 from mgnni.reproduce.study import Row, Study
 
 if TYPE_CHECKING:

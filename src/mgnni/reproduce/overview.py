@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.data.rules import DEFAULT_RULE
+from mgnni.data.statistics import scores, summarize
 from mgnni.files import atomic_write
 from mgnni.reproduce.kinds import KINDS
 from mgnni.reproduce.sheet import Found, Sheet
-from mgnni.reproduce.statistics import scores, summarize
 from mgnni.reproduce.store import Stored, stored
 from mgnni.reproduce.study import Cell, Study
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mgnni.data.rules import get_rule
-from mgnni.reproduce.statistics import scores, summarize
+from mgnni.data.statistics import scores, summarize
 from mgnni.reproduce.store import OTHER, Stored
 from mgnni.reproduce.study import Cell, Study
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mgnni.data.statistics import scores
 from mgnni.errors import DataError, MgnniError
 from mgnni.files import atomic_write, read_object
-from mgnni.reproduce.statistics import scores
 from mgnni.reproduce.study import QUICK_SPLITS, Cell
 from mgnni.train.config import Config
 from mgnni.train.folder import FILES
@@ -141,6 +141,7 @@ def keep(cell: Cell, output: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     """
     folder = cell.folder(output)
     compact = {**report, "experiment": str(cell), "quick": cell.quick, "options": cell.options}
+    compact.pop("classification", None)  # as long as all the rest
     compact["runs"] = [
         {name: value for name, value in run.items() if name != "test_curve"}
         for run in report["runs"]

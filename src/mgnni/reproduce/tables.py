@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mgnni.data.rules import DEFAULT_RULE, get_rule
+from mgnni.data.statistics import CONFIDENCE, difference, scores, summarize
 from mgnni.models.catalog import MGNNI
 from mgnni.reproduce.sheet import (
     Found,
@@ -16,7 +17,6 @@ from mgnni.reproduce.sheet import (
     state_notes,
     value_of,
 )
-from mgnni.reproduce.statistics import CONFIDENCE, difference, scores, summarize
 from mgnni.reproduce.study import Cell, Row, Study
 
 MEASURES = {"epoch": "s per epoch", "total": "s in total", "once": "s once, before"}

@@ -15,6 +15,7 @@ from mgnni.models.catalog import MGNNI, find_model
 
 STOPPING = ("metric", "loss", "authors")
 SCHEDULES = ("constant", "cosine", "step")
+CLASS_WEIGHTS = ("none", "balanced")
 PRECISIONS = ("32", "tf32", "64", "bf16")
 
 T = TypeVar("T")
@@ -71,6 +72,8 @@ class Config:
     """Batches of an epoch, each drawn from all graphs; none is one pass over the graphs."""
     shuffle: bool = True
     """Draw new batches in every epoch, instead of once."""
+    class_weight: str = "none"
+    """Weight of each class in the loss; balanced is inversely proportional to its training rows."""
     precision: str = "32"
     """Numerical precision; bf16 is mixed, outside of the equilibrium equations."""
 
@@ -83,6 +86,7 @@ class Config:
             )
         check_choice("stopping", self.stopping, STOPPING)
         check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("class_weight", self.class_weight, CLASS_WEIGHTS)
         check_choice("precision", self.precision, PRECISIONS)
         for name, least in (
             ("lr", 0),
@@ -194,3 +198,14 @@ def changed(config: Config, changes: Mapping[str, Any]) -> Config:
             "model": {**model, **{key: value for key, value in changes.items() if key in model}},
         }
     )
+
+
+def with_training_options(config: Config, changes: Mapping[str, Any]) -> Config:
+    """Return a configuration with the changed options of the training; those of models are ignored.
+
+    Args:
+        config (Config): The configuration.
+        changes (Mapping[str, Any]): New values by name, of the training and of any model.
+    """
+    own = {one.name for one in dataclasses.fields(Config)} - {"model", "architecture"}
+    return changed(config, {key: value for key, value in changes.items() if key in own})

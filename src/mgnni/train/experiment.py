@@ -65,6 +65,11 @@ class Experiment:
         task, rule = self.task, get_rule(self.rule)
         if getattr(self.config.model, "input_map", None) == "graph":
             object.__setattr__(self, "config", _bound_to_graph(self.config, task))
+        if self.config.class_weight == "balanced" and task.multilabel:
+            raise ArgumentError(
+                "'class_weight' balanced needs one label per row (got a task with several); use "
+                "'none'"
+            )
         check_graphs(task.graphs, task.num_features)
         for split in self.splits:
             where = f"{task.name}, split {split}"

@@ -12,21 +12,23 @@ from typing import Any
 
 import torch
 
+from mgnni.data.inspection.advice import advise
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, DataWarning
 from mgnni.models.catalog import MGNNI
 from mgnni.train.attention import attention_sample
-from mgnni.train.config import Config, changed
+from mgnni.train.config import Config, changed, with_training_options
 from mgnni.train.device import make_fabric, one_thread, settings_restored
+from mgnni.train.epoch_bar import epoch_bar
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.fitted import Fitted
-from mgnni.train.folder import Folder
+from mgnni.train.folder import Folder, check_resumable
 from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
-from mgnni.train.source import find_source
+from mgnni.train.source import Source, balanced_source, describe_source, find_source
 from mgnni.train.training import OnEpoch, Training
 from mgnni.train.tuned import find_preset
 
@@ -48,6 +50,7 @@ def fit(
     tables: TableOptions | None = None,
     metric: str | None = None,
     num_splits: int = 1,
+    folds: int | None = None,
     together: bool = True,
     device: str = "auto",
     deterministic: bool = False,
@@ -55,6 +58,7 @@ def fit(
     output: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
+    progress: bool | None = None,
     budget: float | None = None,
     **changes: Any,
 ) -> Fitted:
@@ -71,7 +75,8 @@ def fit(
         model (str, optional): Name of the model, see :data:`mgnni.models.catalog.MODELS`, or
             ``"auto"``, which chooses one of several on validation data; ``report["portfolio"]``
             says how. (default: that of ``preset`` if it is a file, or ``"mgnni"``)
-        split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``.
+        split (int or Sequence[int] or str, optional): Indices of splits, or ``"all"``. By default
+            only the first split is trained, unlike ``mgnni train``, which trains all of them.
             (default: :obj:`0`)
         seed (int or Sequence[int], optional): Seeds of initial weights and dropout.
             (default: :obj:`0`)
@@ -88,6 +93,8 @@ def fit(
             (default: :obj:`None`)
         num_splits (int, optional): Number of splits to draw if the data have none.
             (default: :obj:`1`)
+        folds (int, optional): Number of folds of a stratified cross-validation, instead of splits
+            drawn at random; pass ``split="all"`` to train all of them. (default: :obj:`None`)
         together (bool, optional): Train all runs on one graph as one batched model, with the same
             results. (default: :obj:`True`)
         device (str, optional): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
@@ -101,10 +108,13 @@ def fit(
             it again. (default: :obj:`1`)
         output (str or Path, optional): Folder for checkpoints, model, log and report; ``None``
             writes nothing. (default: :obj:`None`)
-        resume (bool, optional): Continue from the last checkpoint in ``output``. Without a
-            checkpoint there, training starts from the beginning, with a warning.
+        resume (bool, optional): Continue from the last checkpoint in ``output``, which must exist.
+            Without a checkpoint there, training starts from the beginning, with a warning. With
+            more ``epochs`` than before, runs that had reached the last epoch go on.
             (default: :obj:`False`)
         on_epoch (Callable[[Epoch], None], optional): Called after every epoch.
+            (default: :obj:`None`)
+        progress (bool, optional): Show a progress bar; ``None`` shows it on a terminal only.
             (default: :obj:`None`)
         budget (float, optional): Minutes for the choice and the training with ``model="auto"``.
             (default: four, and one more per run)
@@ -114,10 +124,18 @@ def fit(
         Fitted: The trained model; its ``report`` has scores, rule and solver statistics.
     """
     source = find_source(
-        data, options=options, tables=tables, metric=metric, rule=rule, num_splits=num_splits
+        data,
+        options=options,
+        tables=tables,
+        metric=metric,
+        rule=rule,
+        num_splits=num_splits,
+        folds=folds,
     )
     task, runs = source.task, runs_of(source.task, split, seed)
     folder = None if output is None else Path(output)
+    if resume and folder is not None:
+        check_resumable(folder)
     if model == AUTO and (config is not None or preset != "paper"):
         raise ArgumentError(
             "'model' 'auto' chooses a configuration itself (got another as well); leave out "
@@ -131,10 +149,13 @@ def fit(
     if model == AUTO:
         from mgnni.train.auto import choose  # which needs this module
 
-        config = find_preset(source.preset, task.level)
+        config = with_training_options(find_preset(source.preset, task.level), changes)
+        source = balanced_source(source, config, metric)
+        _warn_about(source, config)
         base = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
         chosen = choose(base, changes, folder, resume, budget)
-        return train(chosen.experiment, folder, resume, on_epoch, start=chosen.state)
+        with epoch_bar(chosen.experiment.config.epochs, progress, on_epoch) as follow:
+            return train(chosen.experiment, folder, resume, follow, start=chosen.state)
     if config is None:
         config = find_preset(source.preset, task.level, preset, model)
     elif model not in (None, config.architecture):
@@ -143,8 +164,11 @@ def fit(
             "one of the two out"
         )
     config = changed(config, changes)
+    source = balanced_source(source, config, metric)
+    _warn_about(source, config)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
-    return train(experiment, folder, resume, on_epoch)
+    with epoch_bar(config.epochs, progress, on_epoch) as follow:
+        return train(experiment, folder, resume, follow)
 
 
 @settings_restored()
@@ -154,6 +178,7 @@ def train(
     resume: bool = False,
     on_epoch: OnEpoch | None = None,
     on_note: Callable[[str], None] | None = None,
+    on_start: Callable[[], None] | None = None,
     start: dict[str, Any] | None = None,
 ) -> Fitted:
     """Run an experiment.
@@ -168,6 +193,8 @@ def train(
             (default: :obj:`None`)
         on_note (Callable[[str], None], optional): Called with messages to the user; ``None``
             issues them as warnings. (default: :obj:`None`)
+        on_start (Callable[[], None], optional): Called before the first epoch, when everything has
+            been checked. (default: :obj:`None`)
         start (dict[str, Any], optional): State of the same training after some epochs, see
             :meth:`~mgnni.train.training.Training.state`. (default: :obj:`None`)
     """
@@ -181,15 +208,19 @@ def train(
         if fabric.device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]  # no device has been used yet
             torch.cuda.reset_peak_memory_stats(fabric.device)
+        on_start = on_start or (lambda: None)
         if output is None:
             if start is not None:
                 training.load_state(start)
+            on_start()
             _run(training, jobs, on_epoch, lambda: None)
             return _fitted(training, time.perf_counter() - began, jobs)
         with Folder(output, experiment.checkpoint_every) as folder:
             state = folder.open(make_header(training), resume)
             if folder.complete:
                 report, graphs = folder.report(), experiment.task.graphs
+                if folder.all_stopped:
+                    on_note("all runs had stopped early, so that more epochs change nothing")
                 return replace(Fitted.load(output), report=report, data=graphs)
             if state is not None:
                 began -= folder.restore(training, state)
@@ -197,6 +228,7 @@ def train(
                 training.load_state(start)
             elif resume:
                 on_note(f"{output}: no checkpoint to resume from; training starts at epoch 1")
+            on_start()
             save = partial(_save, folder, training, began)
             _run(training, jobs, on_epoch, save)
             fitted = _fitted(training, time.perf_counter() - began, jobs)
@@ -215,6 +247,15 @@ def _save(folder: Folder, training: Training, began: float) -> None:
     folder.save(training, time.perf_counter() - began)
 
 
+def _warn_about(source: Source, config: Config) -> None:
+    """Warn if your own data were probably not read as they are meant."""
+    if source.schema is None:
+        return
+    for one in advise(describe_source(source, config)):
+        if one.warning:
+            warnings.warn(f"{source.task.name}: {one.text}", DataWarning, stacklevel=3)
+
+
 def _ignore(epoch: Epoch) -> None:
     """Do nothing after an epoch."""
 
@@ -222,6 +263,7 @@ def _ignore(epoch: Epoch) -> None:
 def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
     task, results = training.task, training.results()
     report = make_report(training, seconds)
+    binary = any(one.threshold is not None for one in results)
     if jobs > 1:  # this process has trained nothing
         report["peak_memory"] = None
     fitted = Fitted(
@@ -238,6 +280,7 @@ def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
         report=report,
         data=task.graphs,
         graph=bound_graph(training.config, task.graphs),
+        thresholds=tuple(one.threshold for one in results) if binary else (),
     )
     if task.unit == "node" and training.experiment.size <= EXPLAINED:
         sample = attention_sample(fitted, task.graphs[0])

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from mgnni.layers.fusion import ScaleConcat
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni import MGNNI
 from mgnni.train.config import Config, from_dict
+from mgnni.train.decision import Explained, decide
 from mgnni.train.ensemble import build_model, meta_model
 from mgnni.train.folder import load_checkpoint
 from mgnni.train.inputs import check_bound_graph, model_inputs
@@ -31,21 +32,6 @@ from mgnni.train.report import versions
 from mgnni.train.runs import Run
 
 KIND, FORMAT = "mgnni-model", 1
-
-
-class Explained(NamedTuple):
-    """A prediction and its explanation, one row per node or per graph.
-
-    Attributes:
-        chosen: Predicted classes, boolean, shape ``(rows, classes)``.
-        probability: Probability of each class, shape ``(rows, classes)``.
-        attention: Weight of each of :attr:`Fitted.states`, shape ``(rows, states)``, if the model
-            weighs scales; for graphs the mean over their nodes.
-    """
-
-    chosen: Tensor
-    probability: Tensor
-    attention: Tensor | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +52,8 @@ class Fitted:
         report: Report of the training; ``None`` if loaded from a file.
         data: Graphs of the training; ``None`` if loaded from a file.
         graph: Hash of the only graph that the model can predict; ``None`` if it can predict others.
+        thresholds: For two classes, the probability of the second one above which each run predicts
+            it, chosen on its validation set; ``None`` for the more probable class.
     """
 
     config: Config
@@ -81,6 +69,7 @@ class Fitted:
     report: dict[str, Any] | None = None
     data: tuple[Data, ...] | None = None
     graph: str | None = None
+    thresholds: tuple[float | None, ...] = ()
 
     def __repr__(self) -> str:
         val = self.val[self.best].get(self.metric)
@@ -121,13 +110,15 @@ class Fitted:
         model.load_state_dict(self.weights[place])
         return model.eval()
 
-    def predict(self, data: Any = None, *, run: int | None = None) -> Tensor:
-        """Return the class index of each row; with the arguments of :meth:`predict_proba`.
+    def predict(
+        self, data: Any = None, *, run: int | None = None, threshold: float | None = None
+    ) -> Tensor:
+        """Return the class index of each row; with the arguments of :meth:`explain`.
 
         Shapes:
             - **output:** ``(rows,)``, or 0/1 of shape ``(rows, labels)`` for several labels
         """
-        chosen = self.explain(self.read(data), run).chosen.long()
+        chosen = self.explain(self.read(data), run, threshold).chosen.long()
         return chosen if self.multilabel else chosen.argmax(1)
 
     def predict_proba(self, data: Any = None, *, run: int | None = None) -> Tensor:
@@ -168,14 +159,22 @@ class Fitted:
             f"{type(data).__name__})"
         )
 
+    def threshold(self, run: int | None = None) -> float | None:
+        """Return the threshold of a run; ``None`` if it predicts the most probable class."""
+        return self.thresholds[self.best if run is None else run] if self.thresholds else None
+
     @torch.no_grad()
-    def explain(self, graphs: Sequence[Data], run: int | None = None) -> Explained:
+    def explain(
+        self, graphs: Sequence[Data], run: int | None = None, threshold: float | None = None
+    ) -> Explained:
         """Return predicted classes, probabilities and scale weights.
 
         Args:
             graphs (Sequence[Data]): Graphs with the features of the training.
             run (int, optional): Index of the run that predicts; ``None`` uses the best one.
                 (default: :obj:`None`)
+            threshold (float, optional): Probability of the second of two classes above which it is
+                predicted; ``None`` uses that of the run. (default: :obj:`None`)
         """
         if not graphs:
             raise ArgumentError("'data' must hold at least one graph (got none)")
@@ -201,12 +200,8 @@ class Fitted:
             scores.append(logits)
             attentions += [] if weight is None else [weight]
         logits, attention = torch.cat(scores), torch.cat(attentions) if attentions else None
-        if self.multilabel:
-            return Explained(logits >= 0, logits.sigmoid(), attention)
-        best = torch.zeros_like(logits, dtype=torch.bool)
-        # By logits, since probabilities may be equal where logits are not.
-        best = best.scatter_(1, logits.argmax(1, keepdim=True), True)
-        return Explained(best, logits.softmax(1), attention)
+        threshold = self.threshold(run) if threshold is None else threshold
+        return decide(logits, attention, self.multilabel, threshold)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of a model file: tensors and plain data."""
@@ -225,6 +220,7 @@ class Fitted:
             "schema": None if self.schema is None else self.schema.to_dict(),
             "weights": list(self.weights),
             "graph": self.graph,
+            "thresholds": list(self.thresholds),
         }
 
     def save(self, path: str | Path) -> None:
@@ -278,6 +274,8 @@ class Fitted:
         check_choice("level", self.level, ("node", "graph"))
         if not len(self.runs) == len(self.val) == len(self.weights) > 0:
             raise ValueError("runs, val and weights must have the same length, at least 1")
+        if len(self.thresholds) not in (0, len(self.runs)):
+            raise ValueError("thresholds must be one per run, or none")
         if self.schema is not None and len(self.schema.feature_names) != self.num_features:
             raise ValueError(f"the schema does not have {self.num_features} features")
         model = meta_model(self.config, self.num_features, len(self.classes), self.level)

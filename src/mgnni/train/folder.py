@@ -19,6 +19,14 @@ from mgnni.errors import DataError, MgnniError
 from mgnni.files import atomic_write, read_object
 from mgnni.train.config import Config
 from mgnni.train.experiment import CHECKPOINT_EVERY
+from mgnni.train.more_epochs import (
+    ENTRY,
+    asks_for_more,
+    can_go_on,
+    check_final_state,
+    epochs_of,
+    reopen,
+)
 from mgnni.train.report import to_json
 from mgnni.train.training import Training
 
@@ -32,6 +40,7 @@ class Folder:
 
     It holds ``config.json``, ``log.jsonl`` and, during training, ``state.pt``; afterwards also
     ``model.pt`` and ``report.json``. The report is written last, when the training is complete.
+    The state is kept if a run was ended by the number of epochs, so that it can go on.
     ``portfolio.json`` tells how the model was chosen, if it was chosen among several.
 
     Args:
@@ -44,6 +53,8 @@ class Folder:
         self.path, self.every = path, every
         self._lock = FileLock(path / ".lock")
         self._next = 0.0
+        # Whether more epochs are asked for, and change nothing as all runs had stopped early.
+        self.all_stopped = False
 
     def __enter__(self) -> Folder:
         try:
@@ -82,7 +93,7 @@ class Folder:
                     f"{self.path}: already holds a training; continue it with --resume, or choose "
                     "another folder with --output"
                 )
-            check_same(self.path, read_object(file, "choose another --output"), header)
+            self._check_header(read_object(file, "choose another --output"), header)
         else:
             for name in FILES:
                 if self._has(name):
@@ -90,14 +101,30 @@ class Folder:
                         f"{self.path}: holds a {name} of something else; choose another --output"
                     )
             self._write("config.json", to_json(header).encode())
-        if self.complete:  # the process may have died right after writing the report
-            (self.path / "state.pt").unlink(missing_ok=True)
-        return load_checkpoint(self.path / "state.pt", DELETE) if self._has("state.pt") else None
+        if self.complete or not self._has("state.pt"):
+            return None
+        return load_checkpoint(self.path / "state.pt", DELETE)
+
+    def _check_header(self, there: dict[str, Any], header: dict[str, Any]) -> None:
+        """Check that the folder holds this training, and reopen it if more epochs are asked for."""
+        more = asks_for_more(self.path, there, header)
+        check_same(self.path, there, header, ignored=(ENTRY,) if more else ())
+        if not more:
+            return
+        if self.complete and not self._has("state.pt"):
+            check_final_state(self.path, epochs_of(there), self.report())
+            self.all_stopped = True
+            return
+        # In this order: if the process dies in between, the folder holds the earlier training.
+        (self.path / "report.json").unlink(missing_ok=True)
+        self._write("config.json", to_json(header).encode())
 
     def restore(self, training: Training, state: dict[str, Any]) -> float:
         """Load a checkpoint of this folder into a training; return the seconds it had taken."""
         try:
             training.load_state(state)
+            if state.get("epochs", training.config.epochs) < training.config.epochs:
+                reopen(training)
             return float(state["seconds"])
         # Tensors and plain data of another shape: any error is possible.
         except Exception as error:
@@ -120,17 +147,24 @@ class Folder:
         now = time.monotonic()
         if now < self._next:
             return
-        self._write("state.pt", _packed({**training.state(), "seconds": seconds}))
+        self._write_state(training, seconds)
         self._write_log(training)
         taken = time.monotonic() - now
         self._next = now + max(self.every, 20 * taken)  # at most a twentieth of the time
 
     def finish(self, training: Training, model: dict[str, Any], report: dict[str, Any]) -> None:
-        """Write model, log and report, and remove the checkpoint."""
+        """Write model, log and report, and remove the checkpoint if no run can go on."""
         self._write("model.pt", _packed(model))
         self._write_log(training)
+        if can_go_on(training):
+            self._write_state(training, report["seconds"])
         self._write("report.json", to_json(report).encode())
-        (self.path / "state.pt").unlink(missing_ok=True)
+        if not can_go_on(training):
+            (self.path / "state.pt").unlink(missing_ok=True)
+
+    def _write_state(self, training: Training, seconds: float) -> None:
+        more = {"seconds": seconds, "epochs": training.config.epochs}
+        self._write("state.pt", _packed({**training.state(), **more}))
 
     def _write_log(self, training: Training) -> None:
         text = "".join(json.dumps(row) + "\n" for row in training.rows())
@@ -142,6 +176,15 @@ class Folder:
 
     def _has(self, name: str) -> bool:
         return (self.path / name).exists()
+
+
+def check_resumable(path: Path) -> None:
+    """Refuse to resume a training in a folder that does not exist."""
+    if not path.exists():
+        raise DataError(
+            f"{path}: no such folder, so there is nothing to resume; check --output, or leave out "
+            "--resume to start a training"
+        )
 
 
 def load_checkpoint(path: Path, remedy: str = "train again") -> dict[str, Any]:

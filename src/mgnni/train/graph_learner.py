@@ -17,6 +17,7 @@ from mgnni.solve.result import SolveLog
 from mgnni.train.captured import CapturedStep, NotCapturable
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared
+from mgnni.train.loss import row_weights
 from mgnni.train.runs import Run, graph_batches
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class GraphLearner(Learner):
         self.labels[rows] = targets
         self.labels = self.labels.to(fabric.device)
         self.known = torch.zeros(task.num_rows, dtype=self.dtype)
-        self.known[rows] = 1
+        self.known[rows] = row_weights(targets, config.class_weight).to(self.dtype)
         self.train_units = task.splits[split].train
         self._fixed_batches: list[Batch] = []  # of all epochs, without shuffling
         self.capturable = fabric.device.type == "cuda" and config.precision in ("32", "tf32")

@@ -20,6 +20,7 @@ from mgnni.solve.result import SolveLog
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.ensemble import Ensemble, build_model
+from mgnni.train.loss import row_losses
 from mgnni.train.runs import Run
 from mgnni.train.schedule import lr_factor
 
@@ -268,25 +269,3 @@ class Learner(ABC):
         self.optimizer.load_state_dict({**own, "state": state["optimizer"]})
         self.ensemble.step = state["step"]
         self.certificates = Certificates.from_dict(state["certificates"])
-
-
-def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the loss of every row: cross-entropy, or its mean over several labels.
-
-    Args:
-        logits (Tensor): The logits.
-        labels (Tensor): Classes, or 0/1 per label. -1 counts as class 0; its weight must be zero.
-
-    Shapes:
-        - **logits:** ``(*, rows, classes)``
-        - **labels:** ``(*, rows)``, or ``(*, rows, classes)`` for several labels per row
-        - **output:** ``(*, rows)``
-    """
-    logits = logits.float() if logits.dtype is torch.bfloat16 else logits
-    if labels.dim() == logits.dim():
-        losses = nn.functional.binary_cross_entropy_with_logits(
-            logits, labels.to(logits.dtype), reduction="none"
-        )
-        return losses.mean(-1)
-    log = logits.log_softmax(-1)
-    return -log.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from mgnni.data.hashes import neighborhood_hashes
 from mgnni.data.task import Task
 from mgnni.layers.graph_module import check_finite
 from mgnni.layers.mlp import sparse_features
 from mgnni.train.captured import CapturedEpoch, NotCapturable
 from mgnni.train.config import Config
-from mgnni.train.learner import Batch, Learner, prepared, row_losses
+from mgnni.train.learner import Batch, Learner, prepared
+from mgnni.train.loss import row_losses, row_weights
 from mgnni.train.runs import Run
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 DENSE = 0.1  # fraction of non-zero features from which a dense product is faster on a CPU
-CHUNK = 2**22  # features that are hashed at a time
 ROUNDS = 3  # of hashing neighbours, to distinguish nodes with equal features
 
 
@@ -69,8 +70,11 @@ class NodeLearner(Learner):
         weight = torch.zeros(len(self.runs), n, dtype=self.inputs[0].dtype)
         for place, run in enumerate(self.runs):
             rows = self.place[task.rows(run.split, part)]
-            labels[place, rows] = task.targets(run.split, part).to(dtype)
-            weight[place, rows] = 1 / max(rows.numel(), 1)
+            targets = task.targets(run.split, part)
+            labels[place, rows] = targets.to(dtype)
+            # Only the training loss is weighted by classes.
+            each = row_weights(targets, self.config.class_weight if part == "train" else "none")
+            weight[place, rows] = (each / max(rows.numel(), 1)).to(weight.dtype)
         return labels.to(self.fabric.device), weight.to(self.fabric.device)
 
     def train_epoch(self, epoch: int) -> list[float]:
@@ -158,26 +162,4 @@ def node_order(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Ten
         - **edge_weight:** ``(num_edges,)``
         - **output:** ``(num_nodes,)``, the node in each row
     """
-    columns = _hashed(torch.arange(1, x.size(1) + 1))
-    rows = max(CHUNK // max(x.size(1), 1), 1)
-    chunks = torch.split(x.detach().cpu(), rows)
-    key = torch.cat([_hashed(_bits(chunk) * columns).sum(1) for chunk in chunks])
-    source, target = edge_index.cpu()
-    weight = torch.ones(source.numel()) if edge_weight is None else edge_weight.detach().cpu()
-    link = _hashed(_bits(weight))
-    for _ in range(ROUNDS):
-        incoming = torch.zeros_like(key).index_add_(0, target, _hashed(key[source] + link))
-        outgoing = torch.zeros_like(key).index_add_(0, source, _hashed(key[target] - link))
-        key = _hashed(key + 3 * _hashed(incoming) + 5 * _hashed(outgoing))
-    return torch.argsort(key, stable=True)
-
-
-def _bits(numbers: Tensor) -> Tensor:
-    """Return the bits of numbers in single precision; both zeros are the same."""
-    return (numbers.float() + 0.0).contiguous().view(torch.int32).long()
-
-
-def _hashed(numbers: Tensor) -> Tensor:
-    """Hash integers to 64 bits, one to one."""
-    numbers = (numbers ^ (numbers >> 31)) * -7046029254386353131
-    return (numbers ^ (numbers >> 29)) * -4658895280553007687
+    return torch.argsort(neighborhood_hashes(x, edge_index, edge_weight, ROUNDS), stable=True)

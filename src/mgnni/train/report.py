@@ -17,6 +17,7 @@ import numpy
 import torch
 import torch_geometric
 
+from mgnni.data.assessment.summary import summarize
 from mgnni.data.rules import scores_of
 from mgnni.data.split import PARTS
 from mgnni.data.task import Task
@@ -49,7 +50,7 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
     """Return the report of a finished training.
 
     Only ``seconds`` and ``peak_memory`` depend on the machine's state. ``confusion`` is summed over
-    runs, each at its selected epoch.
+    runs, each at its selected epoch, and ``classification`` describes the same predictions.
 
     Args:
         training (Training): The training.
@@ -95,7 +96,7 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "config": experiment.config.to_dict(),
         "parameters": sum(one.numel() for one in experiment.model.parameters()),
         "together": experiment.together,
-        "data": describe(task),
+        "data": {**describe(task), "split_fingerprints": split_fingerprints(task)},
         "solver": training.certificates.to_dict(),
         "device": device_name(training.fabric.device),
         "versions": versions(),
@@ -106,10 +107,18 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
     }
     if experiment.portfolio is not None:
         report["portfolio"] = experiment.portfolio
-    matrices = [one.confusion for one in results if one.confusion is not None]
-    if matrices and len(task.classes) <= MAX_CLASSES:
-        total = torch.tensor(matrices).sum(0)
+    assessed = [one.assessment for one in results if one.assessment is not None]
+    if not task.multilabel and len(task.classes) <= MAX_CLASSES:
+        total = torch.tensor([one["confusion"] for one in assessed]).sum(0)
         report["confusion"] = {"classes": list(task.classes), "counts": total.tolist()}
+    values = [one.val.get(task.metric, float("-inf")) for one in results]
+    report["classification"] = summarize(
+        task,
+        [one.run.split for one in results],
+        assessed,
+        [one.threshold for one in results],
+        values.index(max(values)),
+    )
     return report
 
 
@@ -145,6 +154,22 @@ def fingerprint(task: Task) -> str:
         # Flattened, since an empty tensor of any other shape cannot be viewed as bytes.
         digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
+
+
+def split_fingerprints(task: Task) -> list[str]:
+    """Return a hash of each split: rows of all sets, and training and validation labels.
+
+    Two models can be compared on a split whose hash is the same, however features are read.
+    """
+    found = []
+    for index in range(len(task.splits)):
+        digest = hashlib.sha256()
+        tensors = [task.rows(index, part) for part in PARTS]
+        for tensor in (*tensors, *(task.targets(index, part) for part in ("train", "val"))):
+            digest.update(f"{tuple(tensor.shape)}".encode())
+            digest.update(tensor.double().flatten().view(torch.uint8).numpy().data)
+        found.append(digest.hexdigest()[:16])
+    return found
 
 
 def to_json(data: Mapping[str, Any]) -> str:

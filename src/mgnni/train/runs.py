@@ -218,8 +218,10 @@ class RunResult:
         test: Metrics on the test set at the selected epoch; empty if it was not evaluated.
         test_curve: Metric on the test set after every epoch, for rules that need it.
         weights: ``state_dict`` of the model, with the shapes of its parameters.
-        confusion: Test rows of each class (rows) by predicted class (columns) at the selected
-            epoch; ``None`` for several labels per row.
+        threshold: Probability of the second of two classes above which it is predicted, chosen on
+            the validation set; ``None`` without one, or for another number of classes.
+        assessment: Classes, calibration and uncertainty on the test set at the selected epoch, see
+            :meth:`mgnni.data.task.Task.assess`; ``None`` if it was not evaluated.
     """
 
     run: Run
@@ -229,7 +231,8 @@ class RunResult:
     test: dict[str, float]
     test_curve: list[float] | None
     weights: dict[str, Tensor]
-    confusion: list[list[int]] | None = None
+    threshold: float | None = None
+    assessment: dict[str, Any] | None = None
 
     def history(self, metric: str) -> RunHistory:
         """Return what a rule needs to score the run."""

@@ -8,19 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
 from mgnni.data.catalog import ENTRIES, benchmark_named, find_entry
+from mgnni.data.inspection.description import describe_task
 from mgnni.data.registry import load_task
 from mgnni.data.rules import DEFAULT_RULE, get_rule
-from mgnni.data.split import random_splits
+from mgnni.data.split import Split, fold_splits, random_splits
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
+from mgnni.train.config import Config
 
 FRACTIONS = (0.6, 0.2, 0.2)
+VAL_FRACTION = 0.2  # of the units outside of a fold
 FEW = 32  # features, up to which the degree is added to those of files
 FOLDED = "tu"  # the family of benchmarks whose validation sets are taken from training folds
 
@@ -57,6 +61,7 @@ def find_source(
     rule: str = DEFAULT_RULE,
     num_splits: int = 1,
     split_seed: int = 0,
+    folds: int | None = None,
 ) -> Source:
     """Return the task of a benchmark, a path, a PyG object or a task.
 
@@ -74,6 +79,9 @@ def find_source(
         num_splits (int, optional): Number of splits to draw if the data have none, stratified,
             60/20/20. (default: :obj:`1`)
         split_seed (int, optional): Seed of these splits. (default: :obj:`0`)
+        folds (int, optional): Number of folds of a stratified cross-validation, instead of random
+            splits; a fifth of the units outside of a fold is its validation set.
+            (default: :obj:`None`)
     """
     name = str(data) if isinstance(data, (str, Path)) else type(data).__name__
     benchmark = benchmark_named(data) is not None
@@ -90,8 +98,8 @@ def find_source(
             )
         task = load_task(name, **_options(name, options, rule)) if benchmark else data
         task = task if metric is None else task.with_metric(metric)
-        given = _given(options, None, None if task.splits else num_splits)
-        task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
+        given = _given(options, None, None if task.splits else num_splits, folds)
+        task = _with_splits(task, num_splits, split_seed, folds)
         return Source(task, None, name if benchmark else task.name, given)
     if isinstance(data, (str, Path)):
         file = _read_with_defaults(name, tables or TableOptions())
@@ -103,14 +111,52 @@ def find_source(
             f"(got {type(data).__name__})"
         )
     task = file.task(metric=metric)
-    given = _given(None, tables, None if task.splits else num_splits)
-    task = task if task.splits else _with_random_splits(task, num_splits, split_seed)
+    given = _given(None, tables, None if task.splits else num_splits, folds)
+    task = _with_splits(task, num_splits, split_seed, folds)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
     return Source(task, file.schema, origin, given)
 
 
+def describe_source(source: Source, config: Config) -> dict[str, Any]:
+    """Returns a description of the data, with the options of a training that advice depends on.
+
+    Args:
+        source (Source): The data.
+        config (Config): Model and training hyperparameters.
+    """
+    found = describe_task(source.task, source.schema)
+    found["options"]["class_weight"] = config.class_weight
+    if config.undirected:  # makes all edges undirected
+        found["options"]["directed"] = False
+    return found
+
+
+def balanced_source(source: Source, config: Config, metric: str | None) -> Source:
+    """Returns the data with the metric of a configuration with balanced class weights.
+
+    Accuracy would select the epochs that ignore rare classes, so balanced accuracy replaces it,
+    unless the metric was asked for.
+
+    Args:
+        source (Source): The data.
+        config (Config): Model and training hyperparameters.
+        metric (str, optional): The metric that was asked for.
+    """
+    task = source.task
+    if config.class_weight == "none" or metric is not None or task.metric != "accuracy":
+        return source
+    changed = task.with_metric("balanced_accuracy")
+    changed.notes += (
+        "class_weight balanced: epochs are selected, and the score is given, by balanced_accuracy",
+    )
+    return replace(source, task=changed)
+
+
 def _given(
-    options: dict[str, Any] | None, tables: TableOptions | None, num_splits: int | None
+    options: dict[str, Any] | None,
+    tables: TableOptions | None,
+    num_splits: int | None,
+    folds: int | None,
 ) -> dict[str, Any]:
     """Return what a reader of the report needs to load the same data, without defaults."""
     columns = {} if tables is None else {name: getattr(tables, name) for name in tables.given()}
@@ -118,6 +164,7 @@ def _given(
         "options": {name: _plain(value) for name, value in (options or {}).items()},
         "columns": {name: _plain(value) for name, value in columns.items()},
         "num_splits": None if num_splits == 1 else num_splits,
+        "folds": folds,
     }
     return {name: value for name, value in found.items() if value}
 
@@ -156,12 +203,39 @@ def _read(name: str, tables: TableOptions) -> GraphFile:
     return read_graphs(Path(name), tables)
 
 
-def _with_random_splits(task: Task, num_splits: int, seed: int) -> Task:
+def _with_splits(task: Task, num_splits: int, seed: int, folds: int | None) -> Task:
+    """Return a task with splits: its own, folds, or random ones."""
+    if task.splits and folds is None:
+        return task
+    if task.splits:
+        raise ArgumentError(
+            f"'folds' are for data without splits (got {folds} for {task.name}, which has "
+            f"{len(task.splits)}); leave it out, or remove the splits from the data"
+        )
+    if folds is not None and num_splits != 1:
+        raise ArgumentError(
+            f"'folds' are the splits (got {folds}, and also num_splits={num_splits}); leave one of "
+            "the two out"
+        )
     labels = stratified_labels(task)
     if task.multilabel or task.unit != task.level:
         labels = torch.zeros(task.num_units, dtype=torch.long)
-    found = task.with_splits(random_splits(labels, num_splits, FRACTIONS, seed))
-    found.notes += (
-        f"no splits in the data: {num_splits} drawn at random, stratified, 60/20/20, seed {seed}",
-    )
+    if folds is None:
+        splits = random_splits(labels, num_splits, FRACTIONS, seed)
+        how = f"{num_splits} drawn at random, stratified, 60/20/20, seed {seed}"
+    else:
+        splits = _folds(labels, folds, seed)
+        how = f"{folds} folds, stratified, a fifth of the rest for validation, seed {seed}"
+    found = task.with_splits(splits)
+    found.notes += (f"no splits in the data: {how}",)
     return found
+
+
+def _folds(labels: Tensor, folds: int, seed: int) -> list[Split]:
+    units = int((labels >= 0).sum())
+    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= units:
+        raise ArgumentError(
+            f"'folds' must be from 2 to the number of labelled units, {units} (got {folds!r}); 5 "
+            "or 10 are usual"
+        )
+    return fold_splits(labels, folds, VAL_FRACTION, seed)

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
+from mgnni.data.assessment.threshold import best_threshold
 from mgnni.data.rules import get_rule
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError, ConvergenceError
@@ -49,6 +52,9 @@ class Training:
     curves: list[list[float]] = field(default_factory=list)
     # States of later groups that were trained by other processes, see mgnni.train.processes.
     pending: dict[int, dict[str, Any]] = field(default_factory=dict)
+    # How each finished group ended: its certificates, and its state if the number of epochs ended
+    # it, see mgnni.train.more_epochs.
+    ended: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.task, self.config = self.experiment.task, self.experiment.config
@@ -97,11 +103,12 @@ class Training:
         epoch = self._epoch(loss, val)
         self.log.append(epoch.row())
         on_epoch(epoch)
-        last = self.epoch >= self.config.epochs
-        stops = val and not self.rule.needs_test_curve
-        done = [p for p, one in enumerate(self.stopping) if last or (stops and one.done)]
-        if done:
-            self._finish(done)
+        if val and not self.rule.needs_test_curve:
+            self._finish([place for place, one in enumerate(self.stopping) if one.done])
+        if self.learner is not None and self.epoch >= self.config.epochs:
+            state = self.state()
+            limit = {key: on_cpu(state[key]) for key in _OF_GROUP}
+            self._finish(list(range(len(self.stopping))), limit)
 
     def _improved(self, val: list[tuple[float, float]]) -> list[int]:
         """Return the runs whose best epoch is this one; without validation, all of them."""
@@ -127,27 +134,36 @@ class Training:
             finished=len(self.finished),
         )
 
-    def _finish(self, done: list[int]) -> None:
-        """Evaluate runs at their selected epochs, and remove them from the training."""
+    def _finish(self, done: list[int], limit: dict[str, Any] | None = None) -> None:
+        """Evaluate runs at their selected epochs, and remove them from the training.
+
+        Args:
+            done (list[int]): Places of the runs.
+            limit (dict[str, Any], optional): State of the group if the number of epochs ends it.
+        """
+        if not done:
+            return
         learner = self._learner()
         now = learner.ensemble.snapshot()
         learner.use_best()
-        val = self._measure("val") if self.validates else [{} for _ in learner.runs]
+        val = learner.scores("val") if self.validates else []
         scores = learner.scores("test") if self.experiment.test else []
         learner.ensemble.restore(now)
         for place in done:
-            run = learner.runs[place]
-            measured = (scores[place], run.split, "test") if scores else None
+            split = learner.runs[place].split
+            threshold = self._threshold(val[place], split) if val else None
+            test = self.task.evaluate(scores[place], split, "test") if scores else {}
             self.finished.append(
                 RunResult(
-                    run=run,
+                    run=learner.runs[place],
                     selected_epoch=self.stopping[place].best_epoch,
                     epochs=self.epoch,
-                    val=val[place],
-                    test={} if measured is None else self.task.evaluate(*measured),
+                    val=self.task.evaluate(val[place], split, "val") if val else {},
+                    test=test,
                     test_curve=self.curves[place] if self.rule.needs_test_curve else None,
                     weights=learner.best_of(place),
-                    confusion=None if measured is None else self.task.confusion(*measured),
+                    threshold=threshold,
+                    assessment=self.task.assess(scores[place], split, threshold) if test else None,
                 )
             )
         rest = [place for place in range(len(learner.runs)) if place not in done]
@@ -157,8 +173,16 @@ class Training:
             self.curves = [self.curves[place] for place in rest]
             return
         self.certificates.merge(learner.certificates)
+        certificates = learner.certificates.to_dict()
+        self.ended[self.group] = {"learner": None, **(limit or {}), "certificates": certificates}
         self.learner = None
         self.group += 1
+
+    def _threshold(self, scores: Tensor, split: int) -> float | None:
+        """Return the threshold of a task with two classes, from validation scores."""
+        if self.task.multilabel or len(self.task.classes) != 2:
+            return None
+        return best_threshold(scores, self.task.targets(split, "val"))
 
     def _measure(self, part: str) -> list[dict[str, float]]:
         learner = self._learner()
@@ -193,6 +217,7 @@ class Training:
             "selectors": [asdict(one) for one in self.stopping],
             "curves": self.curves,
             "pending": self.pending,
+            "ended": self.ended,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -202,6 +227,8 @@ class Training:
         ]
         self.certificates.merge(Certificates.from_dict(state["certificates"]))
         self.log += state["log"]
+        ended = state.get("ended", {})  # absent in checkpoints of earlier versions
+        self.ended.update({self.group + place: one for place, one in ended.items()})
         self.group += state["group"]
         self.pending.update(state["pending"])
         if state["learner"] is None:
@@ -224,3 +251,12 @@ class Training:
         """Take over the results of pending groups that are complete, in order."""
         while self.group in self.pending and self.pending[self.group]["group"]:
             self.load_state(self.pending.pop(self.group))
+
+
+def on_cpu(state: Any) -> Any:
+    """Return a state whose tensors are on the CPU, so that it occupies no accelerator."""
+    if isinstance(state, dict):
+        return {key: on_cpu(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [on_cpu(value) for value in state]
+    return state.cpu() if isinstance(state, Tensor) else state

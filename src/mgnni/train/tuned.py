@@ -1,4 +1,4 @@
-"""Presets found by ``mgnni tune``: files of your own, and those that come with the package."""
+"""Presets in files: of ``mgnni tune``, of trainings, and those that come with the package."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from mgnni.train.presets import PRESETS, TUNED, preset_for
 
 STORED: Any = resources.files("mgnni.train") / "preset_files" / "tuned"  # MODEL-DATA.json
 
-REMEDY = "pass the preset.json of mgnni tune"
+REMEDY = "pass the preset.json of mgnni tune, or the config.json of mgnni train"
 
 
 def find_preset(
     dataset: str, level: str = "node", preset: str = "paper", model: str | None = None
 ) -> Config:
-    """Return the configuration of a preset: by name, or from a file of ``mgnni tune``.
+    """Return the configuration of a preset: by name, or from a file.
 
     Args:
         dataset (str): Name of a benchmark, or of anything else.
         level (str, optional): ``"node"`` or ``"graph"``, for data that has no preset.
             (default: :obj:`"node"`)
         preset (str, optional): ``"paper"``, ``"authors"``, ``"tuned"``, or the path of a
-            ``preset.json``. (default: :obj:`"paper"`)
+            ``preset.json`` of ``mgnni tune`` or a ``config.json`` of ``mgnni train``.
+            (default: :obj:`"paper"`)
         model (str, optional): Name of the model. (default: that of the file, or ``"mgnni"``)
     """
     if is_file(preset):
@@ -74,15 +75,17 @@ def stored() -> list[str]:
 
 
 def tuned_config(found: dict[str, Any], name: str) -> Config:
-    """Return the configuration in the content of a ``preset.json``.
+    """Return the configuration in the content of a ``preset.json`` or a ``config.json``.
 
     Args:
         found (dict[str, Any]): The content of the file.
         name (str): Its name, for error messages.
     """
-    if found.get("command") != "tune" or "config" not in found:
-        raise DataError(f"{name}: is no preset of mgnni tune; pass the preset.json that it wrote")
+    if "config" not in found or found.get("command", "tune") != "tune":
+        raise DataError(f"{name}: is no preset of mgnni tune and no config.json; {REMEDY}")
     try:
         return Config.from_dict(found["config"])
     except ArgumentError as error:
-        raise DataError(f"{name}: does not fit this version ({error}); tune again") from error
+        raise DataError(
+            f"{name}: does not fit this version ({error}); correct it, or make it again"
+        ) from error

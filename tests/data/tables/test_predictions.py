@@ -55,6 +55,33 @@ def test_several_labels_a_row(tmp_path: Path) -> None:
     assert parquet.read_table(path)["prediction"].to_pylist() == ["x;y", "y", ""]
 
 
+def test_labels_and_sets_are_written_where_they_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    known = {"labels": torch.tensor([1, -1, 0]), "split": ["train", "", "test"]}
+    write_predictions(path, range(3), ["x", "y"], CHOSEN, P, **known)
+    table = parquet.read_table(path)
+    assert table.column_names == ["id", "prediction", "label", "split", "p_x", "p_y"]
+    assert table["label"].to_pylist() == ["y", None, "x"]
+    assert table["split"].to_pylist() == ["train", None, "test"]
+    several = torch.tensor([[1.0, 1.0], [float("nan")] * 2, [0.0, 0.0]])
+    write_predictions(
+        path, range(3), ["x", "y"], CHOSEN, P, labels=several, multilabel=True, overwrite=True
+    )
+    assert parquet.read_table(path)["label"].to_pylist() == ["x;y", None, ""]
+
+
+def test_text_that_a_spreadsheet_would_run_is_quoted(tmp_path: Path) -> None:
+    ids, classes = ["=1+1", "-5", "+a"], ["@x", "-y"]
+    write_predictions(tmp_path / "a.csv", ids, classes, CHOSEN, P, labels=torch.tensor([0, 1, 0]))
+    with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
+        _, *rows = list(csv.reader(file))
+    assert [row[0] for row in rows] == ["'=1+1", "-5", "'+a"]  # -5 is a number
+    assert [row[1] for row in rows] == ["'-y", "'@x", "'@x"]
+    assert [row[2] for row in rows] == ["'@x", "'-y", "'@x"]
+    write_predictions(tmp_path / "a.parquet", ids, classes, CHOSEN, P)
+    assert parquet.read_table(tmp_path / "a.parquet")["id"].to_pylist() == ids
+
+
 def test_a_file_is_replaced_only_if_asked(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("precious")

@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from mgnni.data.tables.messages import os_reason
-from mgnni.data.tables.table import csv, pa, parquet
+from mgnni.data.tables.table import csv, pa, parquet, pc
+from mgnni.data.tables.values import NUMBER, is_text
+from mgnni.data.task import is_labeled
 from mgnni.errors import ArgumentError, DataError
 from mgnni.files import atomic_write
 
 SUFFIXES = (".csv", ".parquet")
+FORMULA = r"^[=+@\t\r-]"
 
 
 def check_target(path: Path, overwrite: bool = False) -> None:
@@ -47,10 +51,16 @@ def write_predictions(
     attention: Tensor | None = None,
     scales: Sequence[int | str] = (),
     *,
+    labels: Tensor | None = None,
+    split: Sequence[str] | None = None,
     multilabel: bool = False,
     overwrite: bool = False,
 ) -> None:
-    r"""Writes the columns ``id``, ``prediction``, ``p_<class>`` and ``scale_<m>``.
+    r"""Writes one row per id: prediction, label, split, probabilities and attention weights.
+
+    The columns are ``id``, ``prediction``, ``label``, ``split``, ``p_<class>`` and ``scale_<m>``.
+    In a CSV file, text that a spreadsheet would run as a formula, with a leading ``=``, ``+``,
+    ``-`` or ``@``, gets a leading apostrophe, unless it is a number.
 
     Args:
         path (Path): A file that ends in ``.csv`` or ``.parquet``.
@@ -61,6 +71,9 @@ def write_predictions(
         probabilities (Tensor): Probabilities of the classes.
         attention (Tensor, optional): Attention weights of the scales.
         scales (list of int or str, optional): Names of the scales.
+        labels (Tensor, optional): True classes, as in :class:`~mgnni.data.task.Task`; rows without
+            a label have an empty cell.
+        split (list of str, optional): The set that each row is in.
         multilabel (bool, optional): Whether a row may have several labels; the prediction then
             lists them, separated by ``;``. (default: :obj:`False`)
         overwrite (bool, optional): Whether to replace an existing file. (default: :obj:`False`)
@@ -68,6 +81,7 @@ def write_predictions(
     Shapes:
         - **chosen**, **probabilities:** :math:`(N, C)` for :math:`N` ids and :math:`C` classes
         - **attention:** :math:`(N, M)` for :math:`M` scales
+        - **labels:** :math:`(N)`, or :math:`(N, C)` if ``multilabel``
     """
     path = Path(path)
     check_target(path, overwrite)
@@ -84,28 +98,51 @@ def write_predictions(
                 f"{tuple(tensor.shape)}); pass the same rows"
             )
     columns: dict[str, Any] = {"id": column}
-    if multilabel:
-        columns["prediction"] = pa.array(
-            [
-                ";".join(name for name, yes in zip(classes, row, strict=True) if yes)
-                for row in chosen.tolist()
-            ],
-            pa.string(),
+    columns["prediction"] = _names(chosen, classes, multilabel)
+    if labels is not None:
+        known = is_labeled(labels)
+        true = labels if multilabel else labels.clamp(min=0)
+        true = true == 1 if multilabel else one_hot(true, len(classes)).bool()
+        columns["label"] = pc.if_else(
+            pa.array(known.numpy()), _names(true, classes, multilabel), pa.scalar(None, pa.string())
         )
-    else:
-        best = pa.array(chosen.int().argmax(dim=1).cpu().numpy())
-        columns["prediction"] = pa.array(classes, pa.string()).take(best)
+    if split is not None:
+        columns["split"] = pa.array([word or None for word in split], pa.string())
     _add_columns(columns, "p", classes, probabilities)
     if attention is not None:
         _add_columns(columns, "scale", scales, attention)
     try:
         with atomic_write(path) as file:
-            write = csv.write_csv if path.suffix == ".csv" else parquet.write_table
-            write(pa.table(columns), file)
+            if path.suffix == ".csv":
+                csv.write_csv(pa.table({k: _harmless(v) for k, v in columns.items()}), file)
+            else:
+                parquet.write_table(pa.table(columns), file)
     except OSError as error:
         raise DataError(
             f"{path}: cannot be written ({os_reason(error)}); choose another place"
         ) from error
+
+
+def _names(chosen: Tensor, classes: Sequence[str], multilabel: bool) -> Any:
+    """Returns the names of the chosen classes, several ones separated by ``;``."""
+    if not multilabel:
+        best = pa.array(chosen.int().argmax(dim=1).cpu().numpy())
+        return pa.array(classes, pa.string()).take(best)
+    rows = chosen.tolist()
+    picked = (zip(classes, row, strict=True) for row in rows)
+    return pa.array([";".join(name for name, yes in row if yes) for row in picked], pa.string())
+
+
+def _harmless(column: Any) -> Any:
+    """Returns text with an apostrophe before what a spreadsheet would take for a formula."""
+    if not isinstance(column, (pa.Array, pa.ChunkedArray)) or not is_text(column):
+        return column
+    formula = pc.and_(
+        pc.match_substring_regex(column, FORMULA),
+        pc.invert(pc.match_substring_regex(column, NUMBER)),
+    )
+    quoted = pc.binary_join_element_wise(pa.scalar("'"), column, pa.scalar(""))
+    return pc.if_else(formula, quoted, column)
 
 
 def _add_columns(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mgnni.reproduce.statistics import difference, scores, summarize
+from mgnni.data.statistics import difference, scores, summarize
 
 RUNS = {
     (split, seed): 80.0 + 3 * split * (-1) ** split + seed for split in range(5) for seed in (0, 4)

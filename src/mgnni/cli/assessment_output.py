@@ -1,0 +1,76 @@
+"""What a result is worth, in a few lines on standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MOST_CLASSES = 4  # with a line each; otherwise only those that are recognised least
+FEWEST_LINES = 2
+
+
+def assessment_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield baseline, uncertainty, classes and threshold of a training.
+
+    Args:
+        report (Mapping[str, Any]): The report of the training.
+    """
+    found = report.get("classification")
+    if found is None:
+        return
+    metric, ends, baseline = report["metric"], found["interval"], found["baseline"]
+    if report["protocol"]["mark"]:
+        yield "at the epochs chosen without test labels:"
+    elif ends is not None:
+        yield (
+            f"95 % interval {_percent(ends['low'])} to {_percent(ends['high'])} %, by "
+            f"{ends['resamples']:,} resamples of the test rows"
+        )
+    if metric in baseline:
+        what = "the most frequent labels" if baseline["class"] is None else repr(baseline["class"])
+        yield f"always predicting {what}: {metric} {_percent(baseline[metric])} %"
+    balanced = [run["test"].get("balanced_accuracy") for run in report["runs"]]
+    known = [value for value in balanced if value is not None]
+    parts = [f"balanced accuracy {_percent(sum(known) / len(known))} %"] if known else []
+    error = found["calibration"]["expected_error"]
+    yield ", ".join([*parts, f"expected calibration error {_percent(error)} %"])
+    yield from _class_lines(report, found)
+    yield from _threshold_lines(found)
+
+
+def _class_lines(report: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+    runs = f" of {len(found['runs'])} runs" if len(found["runs"]) > 1 else ""
+    weighed = report["config"].get("class_weight") == "balanced" or report["metric"] == "micro_f1"
+    classes = [one for one in found["classes"] if one["support"]]
+    few = len(classes) <= MOST_CLASSES
+    shown = classes if few else sorted(classes, key=lambda one: one["recall"])[:FEWEST_LINES]
+    for one in shown:
+        yield (
+            f"{'class' if few else 'lowest recall: class'} {one['name']}: precision "
+            f"{_percent(one['precision'])}, recall {_percent(one['recall'])}, F1 "
+            f"{_percent(one['f1'])} %, {one['support']:,} test rows{runs}"
+        )
+    for one in found["rare"][:FEWEST_LINES]:
+        yield (
+            f"class {one['class']} is rare, {_percent(one['share'])} % of the rows: look at its "
+            f"recall{'' if weighed else ', and try --class-weight balanced'}"
+        )
+
+
+def _threshold_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    if "threshold" not in found:
+        return
+    one, values = found["threshold"], [run["threshold"] for run in found["runs"]]
+    known = [value for value in values if value is not None]
+    spread = f"{min(known):.3g}"
+    if len(known) > 1:
+        spread += f" to {max(known):.3g}"
+    yield (
+        f"predicting {one['class']!r} above a probability of {spread}, chosen by balanced accuracy "
+        f"on validation rows: balanced accuracy {_percent(one['test']['balanced_accuracy'])} %, "
+        f"accuracy {_percent(one['test']['accuracy'])} %; mgnni predict does so"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.2f}"

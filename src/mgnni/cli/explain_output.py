@@ -1,0 +1,139 @@
+"""The tables of ``mgnni explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from mgnni.cli.terminal import console_for, paragraph
+
+WIDE = 40  # characters of a name
+LARGE = 0.05  # gap, relative, that is worth a warning
+SMALL = 5e-4  # share of all contributions of distances that are shown as one
+
+
+def show_explanation(found: Mapping[str, Any]) -> None:
+    """Print the prediction, what carried it, and how complete the explanation is."""
+    console = console_for(96)
+    change = found["output"] - found["baseline_output"]
+    is_class = found["class"] == found["predicted"]
+    label = f", label {found['label']}" if found["label"] is not None else ""
+    other = "" if is_class else f"; explained: {found['class']}"
+    console.print()
+    paragraph(
+        console,
+        f"{found['level']} {found['target']} of {found['data']}{label}: predicted "
+        f"{found['predicted']}{other}, probability of {found['class']} {found['probability']:.3f}",
+        style="bold",
+    )
+    what = f"logit of {found['class']}"
+    if found["against"] is not None:
+        several = "the mean of all others" if found["against"] == "others" else None
+        what += f" minus {several or 'that of ' + found['against']}"
+    baseline = "all features zero" if found["baseline"] == "zero" else "the mean of all features"
+    paragraph(
+        console,
+        f"{what}: {found['output']:.4f}, and {found['baseline_output']:.4f} with {baseline}; the "
+        f"contributions below add up to the difference, {change:+.4f}",
+    )
+    if found["against"] is None and is_class and change < 0:
+        paragraph(
+            console,
+            "The features lower this logit; --against others compares it with the other classes.",
+        )
+    console.print()
+    console.print(_node_table(found))
+    paragraph(
+        console,
+        f"{len(found['nodes'])} of {found['contributing_nodes']:,} contributing nodes, with "
+        f"{100 * found['shown_share']:.0f} % of all contributions in size",
+        style="dim",
+    )
+    console.print()
+    console.print(_pairs("feature", [(o["feature"], o["contribution"]) for o in found["features"]]))
+    if len(found["paths"]) > 1:
+        console.print(_pairs("scale", list(found["paths"].items())))
+    if found["hops"]:
+        console.print(_hop_table(found))
+    exact = (
+        "Propagation: exact, by the resolvent. Input map and head: integrated gradients."
+        if found["exact_propagation"]
+        else "Integrated gradients of the whole model."
+    )
+    paragraph(console, exact, style="dim")
+    gaps = f"nodes {found['gap']:+.1e}, features {found['feature_gap']:+.1e}"
+    paragraph(console, f"Completeness gap: {gaps} of {change:+.4f}.", style="dim")
+    if max(abs(found["gap"]), abs(found["feature_gap"])) > LARGE * abs(change):
+        paragraph(
+            console,
+            f"The gap is large. Try --steps {4 * found['steps']}, or --baseline mean if the "
+            "model normalises the rows of its features, which has no limit at zero.",
+            style="bold",
+        )
+    console.print()
+
+
+def _node_table(found: Mapping[str, Any]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    labels = any(one["label"] is not None for one in found["nodes"])
+    hops = any(one["hops"] is not None for one in found["nodes"])
+    table.add_column(" node", overflow="fold")
+    if hops:
+        table.add_column("hops", justify="right")
+    if labels:
+        table.add_column("label")
+    table.add_column("contribution", justify="right")
+    table.add_column("mostly through its features")
+    for one in found["nodes"]:
+        table.add_row(
+            f" {_short(one['id'])}",
+            *([_hops(one["hops"])] if hops else []),
+            *([_short(one["label"] if one["label"] is not None else "–")] if labels else []),
+            f"{one['contribution']:+.4f}",
+            ", ".join(f"{_short(name)} {value:+.3f}" for name, value in one["features"].items()),
+        )
+    return table
+
+
+def _hop_table(found: Mapping[str, Any]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for name in (" hops", "nodes", "contribution", "share of sizes"):
+        table.add_column(name, justify="right")
+    near = [one for one in found["hops"] if one["size_share"] >= SMALL]
+    for one in near:
+        table.add_row(
+            f" {_hops(one['hops'])}",
+            f"{one['nodes']:,}",
+            f"{one['contribution']:+.4f}",
+            f"{100 * one['size_share']:.1f} %",
+        )
+    rest = [one for one in found["hops"] if one["size_share"] < SMALL]
+    if rest:
+        table.add_row(
+            " others",
+            f"{sum(one['nodes'] for one in rest):,}",
+            f"{sum(one['contribution'] for one in rest):+.4f}",
+            f"{100 * sum(one['size_share'] for one in rest):.1f} %",
+        )
+    return table
+
+
+def _pairs(name: str, rows: list[tuple[str, float]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.add_column(f" {name}", overflow="fold")
+    table.add_column("contribution", justify="right")
+    for label, value in rows:
+        table.add_row(f" {_short(label)}", f"{value:+.4f}")
+    return table
+
+
+def _hops(hops: int) -> str:
+    return "no path" if hops < 0 else str(hops)
+
+
+def _short(name: object) -> str:
+    text = str(name)
+    return text if len(text) <= WIDE else text[: WIDE - 1] + "…"

@@ -1,0 +1,111 @@
+"""``mgnni inspect``: what was read, before anything is trained."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mgnni.cli.arguments import Command, Parser, UsageError
+from mgnni.cli.data import benchmark_options, check_data
+from mgnni.cli.folders import result_folder
+from mgnni.cli.option_details import CHOICES, FILE_DETAILS
+from mgnni.data.tables.schema import TableOptions
+from mgnni.files import atomic_write
+
+FILES = ("inspect.json", "inspect.png")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect(Command):
+    """Describe a dataset, with advice and a picture.
+
+    DATA is anything that mgnni train accepts. Printed are rows, features by kind, classes with
+    their shares, direction, degrees, isolated nodes, homophily, exact twins between training and
+    test set, columns that look like ids or like the label, and advice with its reason. Test labels
+    are not used. The result is also a folder with inspect.json and inspect.png.
+
+    Example: mgnni inspect my-graph/ --label topic
+    Example: mgnni inspect chameleon
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {"options": "--option"}
+
+    data: str = field(metadata={"metavar": "DATA", "positional": True})
+    """Benchmark, folder or file."""
+    split: int = 0
+    """Split whose training and validation labels are used."""
+    metric: str | None = field(
+        default=None, metadata={"choices": CHOICES["metric"], "unset": "that of the task"}
+    )
+    """Metric that you are going to train with, for the advice."""
+    option: tuple[str, ...] = field(
+        default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
+    )
+    """Options of the benchmark, see mgnni datasets NAME."""
+    output: Path | None = field(
+        default=None, metadata={"metavar": "FOLDER", "unset": "runs/inspect-DATA"}
+    )
+    """Folder for inspect.json and inspect.png; those of an earlier inspection are replaced."""
+    tables: TableOptions = field(default_factory=TableOptions)
+
+    @classmethod
+    def parser(cls, args: Sequence[str]) -> Parser:
+        """Return the parser with the options for columns of files."""
+        parser = Parser("mgnni inspect", cls.__doc__)
+        common = [one.name for one in fields(Command)]
+        parser.add_fields(parser, cls, skip=(*common, "tables"))
+        parser.add_fields(parser, Command)
+        group = parser.group("file options", "For your own graph: the meaning of its columns.")
+        parser.add_fields(group, TableOptions, details=FILE_DETAILS)
+        return parser
+
+    @classmethod
+    def create(cls, values: Mapping[str, Any]) -> Inspect:
+        """Return the command with the options that were given."""
+        of_tables = {one.name for one in fields(TableOptions)}
+        return cls(
+            **{name: value for name, value in values.items() if name not in of_tables},
+            tables=TableOptions(**{k: v for k, v in values.items() if k in of_tables}),
+        )
+
+    def run(self) -> None:
+        """Read, describe, print and save."""
+        check_data(self.data)
+        options = benchmark_options(self.option)
+        name = re.sub(r"[^\w.-]", "-", f"inspect-{Path(self.data).resolve().name}")
+        output = self.output or Path("runs") / name
+        # Imported late because they are slow to import.
+        from mgnni.cli.inspect_output import show_description
+        from mgnni.data.inspection.advice import advise
+        from mgnni.data.inspection.description import describe_task
+        from mgnni.data.inspection.figure import draw_description
+        from mgnni.train.report import to_json
+        from mgnni.train.source import find_source
+
+        source = find_source(self.data, options=options, tables=self.tables, metric=self.metric)
+        splits = len(source.task.splits)
+        if not 0 <= self.split < splits:
+            allowed = f"lie between 0 and {splits - 1}" if splits > 1 else "be 0"
+            raise UsageError(f"--split must {allowed} (got {self.split})")
+        found = describe_task(source.task, source.schema, self.split)
+        found["advice"] = [one._asdict() for one in advise(found)]
+        drawn = importlib.util.find_spec("matplotlib") is not None
+        with result_folder(output):
+            text = to_json(found)
+            with atomic_write(output / FILES[0]) as file:
+                file.write(text.encode())
+            if drawn:
+                with atomic_write(output / FILES[1]) as file:
+                    draw_description(found, file)
+        if self.json:
+            sys.stdout.write(text)
+            return
+        show_description(found)
+        if not drawn:
+            sys.stdout.write("No figure without matplotlib; run: pip install matplotlib\n")
+        sys.stdout.write(f"Saved {', '.join(FILES[: 1 + drawn])} in {output}.\n")

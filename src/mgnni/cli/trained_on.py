@@ -1,0 +1,97 @@
+"""The graphs that a training was run on, read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from mgnni.cli.arguments import UsageError
+from mgnni.data.tables.graph_file import GraphFile
+from mgnni.data.task import Task, is_labeled
+from mgnni.train.fitted import Fitted
+from mgnni.train.report import describe
+from mgnni.train.source import find_source
+
+
+class Graphs(NamedTuple):
+    """Graphs with a name, their rows, and what is known of their labels."""
+
+    name: str
+    graphs: Sequence[Data]
+    labeled: Tensor | None  # labelled nodes; None if there are no labels per node
+    ids: Any  # of the rows
+    labels: Tensor | None  # class of each row, negative if not known; None for several labels
+
+
+def trained_on(
+    path: Path, options: dict[str, Any], fitted: Fitted, run: int | None = None
+) -> Graphs:
+    """Return the graphs of a training, and check that they have not changed.
+
+    Args:
+        path (Path): Folder of the training, or its ``model.pt``.
+        options (dict[str, Any]): Options of the benchmark.
+        fitted (Fitted): The trained model.
+        run (int, optional): The run whose training and validation labels are known; the best one
+            if :obj:`None`. (default: :obj:`None`)
+    """
+    folder = path if path.is_dir() else path.parent
+    try:
+        header = json.loads((folder / "config.json").read_text("utf-8"))
+        stored, rule = header["data"], header["rule"]
+        origin, sizes = stored["origin"], (stored["nodes"], stored["edges"])
+        expected = stored["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{folder} must have the config.json of a training (got none that can be read); give "
+            "the output folder of mgnni train"
+        ) from None
+    if fitted.schema is None:
+        task = find_source(origin, options=options, rule=rule).task
+        split = fitted.runs[fitted.best if run is None else run].split
+        same, source = describe(task)["fingerprint"] == expected, of_task(task, split)
+    else:
+        source = of_file(fitted.open(origin))
+        graph = joined(source.graphs)
+        same = (graph.num_nodes, graph.num_edges) == sizes
+    if not same:
+        raise UsageError(
+            f"{origin} is not what {folder} was trained on (its numbers differ); restore it, or "
+            "repeat the --option of the training"
+        )
+    return source
+
+
+def of_task(task: Task, split: int = 0) -> Graphs:
+    """Return the graphs of a task, with the training and validation labels of a split."""
+    labeled = labels = None
+    if task.level == "node" and task.splits:
+        labeled = torch.cat([task.rows(split, part) for part in ("train", "val", "test")])
+    if task.splits and not task.multilabel:
+        labels = torch.full((task.num_rows,), -1)
+        for part in ("train", "val"):
+            labels[task.rows(split, part)] = task.targets(split, part)
+    return Graphs(task.name, task.graphs, labeled, range(task.num_rows), labels)
+
+
+def of_file(file: GraphFile) -> Graphs:
+    """Return the graphs of a file."""
+    labeled = labels = None
+    if file.labels is not None:
+        known = is_labeled(file.labels)
+        if file.level == "node":
+            labeled = known.nonzero().squeeze(1)
+        if file.labels.dim() == 1:
+            labels = torch.where(known, file.labels, -1)
+    return Graphs(file.name, file.graphs, labeled, file.ids, labels)
+
+
+def joined(graphs: Sequence[Data]) -> Data:
+    """Return the graphs as one."""
+    return graphs[0] if len(graphs) == 1 else Batch.from_data_list(list(graphs))

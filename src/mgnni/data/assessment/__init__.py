@@ -1,0 +1,1 @@
+"""What a classification is worth: baseline, classes, calibration, threshold and uncertainty."""

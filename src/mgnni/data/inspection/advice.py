@@ -1,0 +1,145 @@
+"""Advice on a described task, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from mgnni.data.tables.messages import counted, listed, show
+
+MANY_TWINS = 0.05  # share of the test rows
+LARGE_MAJORITY = 0.7
+DIFFERENT_SCALES = 10.0  # ratio of the deviations of two columns
+DIFFERENT_DEGREES = 10.0  # ratio of the largest degree to the median
+HETEROPHILIC = 0.1  # adjusted homophily
+FEW_TEST_ROWS = 100
+
+
+class Advice(NamedTuple):
+    """Advice on a task.
+
+    Attributes:
+        warning: Whether a result is probably wrong or misleading without it.
+        text: What was found and what to do.
+    """
+
+    warning: bool
+    text: str
+
+
+def advise(found: Mapping[str, Any]) -> list[Advice]:
+    """Returns advice on a task, warnings first.
+
+    Args:
+        found (Mapping[str, Any]): A description, see
+            :func:`~mgnni.data.inspection.description.describe_task`.
+    """
+    every = [*_on_reading(found), *_on_columns(found), *_on_classes(found), *_on_graph(found)]
+    return sorted(every, key=lambda one: not one.warning)
+
+
+def _on_reading(found: Mapping[str, Any]) -> Iterator[Advice]:
+    directed, shared = found["options"]["directed"], found["graph"]["reciprocal"]
+    if found["own"] and directed is None and shared == 0:
+        yield Advice(
+            True,
+            "no edge has its reverse: if your edges are undirected, pass --directed false (in "
+            "Python directed=False); as it is, information flows from source to target only",
+        )
+    for note in found["notes"]:
+        if note.endswith("used as features"):
+            yield Advice(True, f"{note}: pass --ignore if it is not known before the label")
+        elif "not used: " in note or "not used, " in note:
+            yield Advice(False, note)
+    if found["options"]["ignored"]:
+        yield Advice(False, f"columns not used, as asked: {listed(found['options']['ignored'])}")
+
+
+def _on_columns(found: Mapping[str, Any]) -> Iterator[Advice]:
+    for one in found["suspicious"]["labels"][:3] if found["own"] else ():
+        yield Advice(
+            True,
+            f"column {show(one['column'])} alone predicts {100 * one['accuracy']:.1f} % of the "
+            "training labels: pass --ignore unless it is known before the label, or the score "
+            "says nothing about new data",
+        )
+    if names := found["suspicious"]["ids"]:
+        yield Advice(
+            False,
+            f"a different whole number in nearly every row of {listed(names)}: pass --ignore if "
+            "it is an id, which a model can only memorise",
+        )
+    features = found["features"]
+    if found["own"] and features["constant"]:
+        more = features["constant"] - len(features["first_constant"])
+        names = listed(features["first_constant"]) + (f" and {more} more" if more else "")
+        yield Advice(False, f"the same in every row, so without information: {names}")
+    narrow, wide = features["narrowest"], features["widest"]
+    apart = wide is not None and wide[1] > DIFFERENT_SCALES * narrow[1]
+    if found["own"] and apart and not found["options"]["standardize"]:
+        yield Advice(
+            False,
+            f"pass --standardize: the deviation of {show(wide[0])} is {wide[1]:.3g}, that of "
+            f"{show(narrow[0])} {narrow[1]:.3g}, and large numbers drown small ones",
+        )
+
+
+def _on_classes(found: Mapping[str, Any]) -> Iterator[Advice]:
+    rare = [one for one in found["classes"] if one["rare"]]
+    majority, what = found["majority"], "labels" if found["multilabel"] else "classes"
+    if rare:
+        shown = ", ".join(f"{one['name']} ({100 * one['share']:.1f} %)" for one in rare[:5])
+        more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
+        weighed = found["multilabel"] or found["options"]["class_weight"] == "balanced"
+        remedy = "" if weighed else ": pass --class-weight balanced, so that they are not ignored"
+        yield Advice(False, f"rare {what}: {shown}{more}{remedy}")
+    if majority and majority["share"] > LARGE_MAJORITY and found["metric"] == "accuracy":
+        other = "roc_auc" if len(found["classes"]) == 2 else "balanced_accuracy"
+        yield Advice(
+            False,
+            f"pass --metric {other}: always answering {majority['class']!r} has an accuracy of "
+            f"{100 * majority['share']:.1f} %",
+        )
+    test = found["parts"]["test"]
+    if 0 < test < FEW_TEST_ROWS:
+        yield Advice(
+            False,
+            f"{counted(test, 'test row')}: one of them changes the accuracy by "
+            f"{100 / test:.1f} points; average over several splits",
+        )
+
+
+def _on_graph(found: Mapping[str, Any]) -> Iterator[Advice]:
+    twins, graph, degree = found["twins"], found["graph"], found["degree"]["in"]
+    if twins["share"] > MANY_TWINS:
+        yield Advice(
+            False,
+            f"{twins['count']:,} of {twins['test']:,} test {_unit(found)}s "
+            f"({100 * twins['share']:.0f} %) have an exact twin in training, so memorising is "
+            "rewarded: remove duplicates, or keep twins in one part",
+        )
+    if graph["isolated"] and graph["edges"]:
+        yield Advice(
+            False,
+            f"{counted(graph['isolated'], 'node')} without neighbours: their predictions rest on "
+            "their own features",
+        )
+    homophily = found["homophily"]
+    if homophily and (homophily["adjusted"] or 1.0) < HETEROPHILIC:
+        yield Advice(
+            False,
+            f"neighbours hardly share their class (adjusted homophily "
+            f"{homophily['adjusted']:.2f}): compare with --model mlp, which ignores the edges, and "
+            "try --head residual, which keeps a node's own features apart",
+        )
+    wide = degree["max"] > DIFFERENT_DEGREES * max(degree["median"], 1)
+    if found["own"] and wide and not found["options"]["degree"]:
+        yield Advice(
+            False,
+            f"try --degree: in-degrees reach {degree['max']:,} at a median of "
+            f"{degree['median']:g}, and normalised edges hide them from the model",
+        )
+
+
+def _unit(found: Mapping[str, Any]) -> str:
+    return "node" if found["level"] == "node" and found["graph"]["graphs"] == 1 else "graph"

@@ -1,0 +1,110 @@
+"""Columns that look like ids, and columns that tell the label almost alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from mgnni.data.tables.schema import Column
+from mgnni.data.task import Task
+
+FEWEST_ROWS = 30  # below, too little is known to suspect a column
+MOST_ROWS = 5000  # of the training set that are looked at
+MOST_COLUMNS = 3000
+DISTINCT = 0.95  # share of distinct values from which whole numbers look like ids
+SKILL = 0.9  # of a column that tells the label almost alone
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+def id_columns(task: Task, columns: Sequence[Column]) -> list[str]:
+    """Returns the number columns with a different whole number in nearly every row.
+
+    Args:
+        task (Task): The task.
+        columns (Sequence[Column]): Columns of its features, in order.
+    """
+    x = torch.cat([graph.x for graph in task.graphs])
+    if x.size(0) < FEWEST_ROWS:
+        return []
+    found, start = [], 0
+    for column in columns:
+        if column.kind == "number":
+            raw = x[:, start].double().numpy() * column.deviation + column.mean
+            rounding = 1e-6 * float(np.abs(raw).max()) + 1e-6  # of single precision
+            whole = bool((np.abs(raw - np.round(raw)) <= rounding).all())
+            if whole and len(np.unique(x[:, start].numpy())) >= DISTINCT * len(raw):
+                found.append(column.name)
+        start += len(column.feature_names)
+    return found
+
+
+def label_columns(task: Task, split: int, columns: Sequence[Column]) -> list[dict[str, Any]]:
+    r"""Returns the columns that tell the label of the training rows almost alone.
+
+    Half of the training rows predict the other half by the nearest value of a single column. Its
+    skill is :math:`(a - m) / (1 - m)` for an accuracy :math:`a` and a share :math:`m` of the
+    majority class: 0 for a column without information, 1 for the label itself. For graphs, the
+    value is the mean over the nodes.
+
+    Args:
+        task (Task): A task with one label per row.
+        split (int): Index of the split; only labels of its training rows are used.
+        columns (Sequence[Column]): Columns of its features, in order.
+
+    Returns:
+        list of dict: ``column``, ``accuracy`` and ``skill``, the most telling first.
+    """
+    rows = task.rows(split, "train")
+    if task.multilabel or rows.numel() < FEWEST_ROWS:
+        return []
+    order = np.random.default_rng(0).permutation(rows.numel())[:MOST_ROWS]
+    labels = task.targets(split, "train").numpy()[order]
+    majority = np.bincount(labels).max() / len(labels)
+    if majority == 1:
+        return []
+    x = _row_features(task)[rows[torch.from_numpy(order)]].double().numpy()
+    found, start = [], 0
+    for column in columns[:MOST_COLUMNS]:
+        width = len(column.feature_names)
+        own = x[:, start : start + width]
+        # A category is the place of its 1; of a number only the value counts, not its flag.
+        value = own.argmax(1).astype(float) if column.kind == "category" else own[:, 0]
+        start += width
+        if value.min() < value.max():
+            accuracy = nearest_value_accuracy(value, labels)
+            skill = (accuracy - majority) / (1 - majority)
+            if skill >= SKILL:
+                found.append({"column": column.name, "accuracy": accuracy, "skill": float(skill)})
+    return sorted(found, key=lambda one: -one["skill"])
+
+
+def nearest_value_accuracy(value: Floats, labels: Integers) -> float:
+    """Returns how well each half of the rows is predicted by the nearest values of the other half.
+
+    Args:
+        value (numpy.ndarray): A number per row, in random order.
+        labels (numpy.ndarray): Classes of the rows.
+    """
+    right, classes = 0, int(labels.max()) + 1
+    for first in (0, 1):
+        known, asked = slice(first, None, 2), slice(1 - first, None, 2)
+        distinct, place = np.unique(value[known], return_inverse=True)
+        counts = np.bincount(place * classes + labels[known], minlength=len(distinct) * classes)
+        usual = counts.reshape(-1, classes).argmax(1)  # class of each value
+        nearest = np.searchsorted((distinct[1:] + distinct[:-1]) / 2, value[asked])
+        right += int((usual[nearest] == labels[asked]).sum())
+    return right / len(labels)
+
+
+def _row_features(task: Task) -> Tensor:
+    """Returns the features of every row; means over the nodes if a row is a graph."""
+    if task.level == "node":
+        return torch.cat([graph.x for graph in task.graphs])
+    return torch.stack([graph.x.mean(0) for graph in task.graphs])

@@ -1,0 +1,188 @@
+"""Figures on what a result is worth: classes, calibration, ROC and precision-recall curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mgnni.html_report.figure import MUTED, SERIES, Figure, axis, categories
+from mgnni.html_report.results import Result
+from mgnni.html_report.text import metric_name, percent
+
+MOST_BARS = 40  # classes
+SQUARE: dict[str, Any] = {"width": 620, "height": 420}
+MEASURES = ("precision", "recall", "f1")
+
+
+def assessment_facts(result: Result) -> Iterator[tuple[str, str]]:
+    """Yield the uncertainty, the baseline and the threshold of a result, in words."""
+    found = result.report.get("classification")
+    if found is None:
+        return
+    ends, baseline, metric = found["interval"], found["baseline"], result.metric
+    if ends is not None and not result.mark:
+        yield (
+            "95 % interval",
+            f"{percent(ends['low'])} to {percent(ends['high'])}, by {ends['resamples']:,} "
+            "bootstrap resamples of the test rows; training data and seeds stay fixed",
+        )
+    if metric in baseline:
+        name = baseline["class"]
+        what = "most frequent labels" if name is None else f"class {name}"
+        yield "Baseline", f"always predicting the {what}: {percent(baseline[metric])}"
+    for one in found["rare"]:
+        yield "Rare class", f"{one['class']}: {percent(one['share'])} % of the rows"
+    if "threshold" in found:
+        one = found["threshold"]
+        values = sorted(run["threshold"] for run in found["runs"] if run["threshold"] is not None)
+        spread = f"{values[0]:.3g}" + (f" to {values[-1]:.3g}" if len(values) > 1 else "")
+        yield (
+            "Threshold",
+            f"{one['class']} above a probability of {spread}, chosen by {one['chosen_by']}: test "
+            f"balanced accuracy {percent(one['test']['balanced_accuracy'])}, accuracy "
+            f"{percent(one['test']['accuracy'])}",
+        )
+
+
+def assessment_figures(result: Result) -> list[Figure]:
+    """Return the figures of a report that has an assessment."""
+    found = result.report.get("classification")
+    if found is None:
+        return []
+    figures = [_classes(found["classes"], len(result.runs)), _reliability(found["calibration"])]
+    if "curves" in found:
+        run = result.runs[found["curves"]["run"]]
+        which = f"split {run.split}, seed {run.seed}"
+        figures += [_roc(found["curves"]["roc"], which)]
+        figures += [_precision_recall(found["curves"]["precision_recall"], which)]
+    return figures
+
+
+def _classes(classes: Sequence[Mapping[str, Any]], runs: int) -> Figure:
+    shown = sorted(classes, key=lambda one: -one["support"])[:MOST_BARS]
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": "F1" if name == "f1" else name,
+            "x": [round(100 * (one[name] or 0.0), 2) for one in shown],
+            "y": list(range(len(shown))),
+            "marker": {"color": SERIES[place]},
+            "hovertemplate": f"{name} %{{x}} %<extra></extra>",
+        }
+        for place, name in enumerate(MEASURES)
+    ]
+    worst = min(shown, key=lambda one: 2 if one["recall"] is None else one["recall"])
+    return Figure(
+        title="Classes",
+        text="Precision: how many of the rows predicted as a class belong to it. Recall: how many "
+        f"of its rows are found. Test rows of {runs} run{'s' * (runs > 1)} together. Lowest "
+        f"recall: class {worst['name']}, {percent(worst['recall'])} %.",
+        data=data,
+        layout={
+            "xaxis": axis("%", range=[0, 100]),
+            "yaxis": categories([one["name"] for one in shown]),
+            "barmode": "group",
+        },
+        head=["Class", "Precision %", "Recall %", "F1 %", "Rows"],
+        rows=[
+            [one["name"], *(percent(one[name]) for name in MEASURES), f"{one['support']:,}"]
+            for one in sorted(classes, key=lambda one: -one["support"])
+        ],
+        height=140 + 54 * len(shown),
+    )
+
+
+def _reliability(calibration: Mapping[str, Any]) -> Figure:
+    bins = calibration["bins"]
+    data = [
+        {
+            **_line("bins", [100 * one["confidence"] for one in bins], SERIES[0]),
+            "y": [round(100 * one["accuracy"], 2) for one in bins],
+            "mode": "lines+markers",
+            "customdata": [one["rows"] for one in bins],
+            "hovertemplate": "confidence %{x} %, right %{y} %, %{customdata} rows<extra></extra>",
+        },
+        _diagonal("calibrated"),
+    ]
+    return Figure(
+        title="Calibration",
+        text="How often predictions are right, by the probability that the model gives them. Below "
+        "the diagonal it is too sure. Expected calibration error: "
+        f"{percent(calibration['expected_error'])} %.",
+        data=data,
+        layout={
+            "xaxis": axis("mean confidence (%)", range=[0, 100]),
+            "yaxis": axis("right (%)", range=[0, 100]),
+        },
+        head=["Confidence", "Mean confidence %", "Right %", "Predictions"],
+        rows=[
+            [
+                f"{one['from']:.1f} to {one['to']:.1f}",
+                percent(one["confidence"]),
+                percent(one["accuracy"]),
+                f"{one['rows']:,}",
+            ]
+            for one in bins
+        ],
+        **SQUARE,
+    )
+
+
+def _roc(curve: Mapping[str, Any], which: str) -> Figure:
+    x, y = curve["false_positive_rate"], curve["true_positive_rate"]
+    return Figure(
+        title="ROC curve",
+        text=f"Test rows of the best run on validation data, {which}. {metric_name('roc_auc')}: "
+        f"{percent(curve['area'])} %.",
+        data=[
+            {**_line("model", [100 * v for v in x], SERIES[0]), "y": _rounded(y)},
+            _diagonal("guessing"),
+        ],
+        layout={
+            "xaxis": axis("false positive rate (%)", range=[0, 100]),
+            "yaxis": axis("true positive rate (%)", range=[0, 101]),
+        },
+        head=["False positive rate %", "True positive rate %"],
+        rows=[[percent(a), percent(b)] for a, b in zip(x, y, strict=True)],
+        words=(),
+        **SQUARE,
+    )
+
+
+def _precision_recall(curve: Mapping[str, Any], which: str) -> Figure:
+    x, y = curve["recall"], curve["precision"]
+    return Figure(
+        title="Precision-recall curve",
+        text=f"Test rows of the best run on validation data, {which}. Average precision: "
+        f"{percent(curve['area'])} %; guessing has {percent(y[-1])} %.",
+        data=[{**_line("model", [100 * v for v in x], SERIES[0]), "y": _rounded(y)}],
+        layout={
+            "xaxis": axis("recall (%)", range=[0, 100]),
+            "yaxis": axis("precision (%)", range=[0, 101]),
+        },
+        head=["Recall %", "Precision %"],
+        rows=[[percent(a), percent(b)] for a, b in zip(x, y, strict=True)],
+        words=(),
+        **SQUARE,
+    )
+
+
+def _line(name: str, x: Sequence[float], colour: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [round(value, 2) for value in x],
+        "line": {"color": colour, "width": 2},
+        "hovertemplate": "%{x} %, %{y} %<extra></extra>",
+    }
+
+
+def _diagonal(name: str) -> dict[str, Any]:
+    line = {"color": MUTED, "dash": "dash", "width": 1}
+    return {**_line(name, [0, 100], MUTED), "y": [0, 100], "line": line}
+
+
+def _rounded(shares: Sequence[float]) -> list[float]:
+    return [round(100 * share, 2) for share in shares]

@@ -1,0 +1,56 @@
+"""Which rows of a graph a model was trained, validated and tested on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mgnni.data.catalog import benchmark_named
+from mgnni.data.split import PARTS
+from mgnni.errors import MgnniError
+from mgnni.files import read_object
+from mgnni.train.fitted import Fitted
+from mgnni.train.report import fingerprint
+from mgnni.train.source import find_source
+
+
+def trained_rows(
+    folder: Path, fitted: Fitted, run: int, data: str, options: dict[str, Any] | None = None
+) -> list[str] | None:
+    """Return ``"train"``, ``"val"`` or ``"test"`` for each row, and an empty word for no set.
+
+    Args:
+        folder (Path): Folder of the training.
+        fitted (Fitted): Its model.
+        run (int): Index of the run that predicts; its split is meant.
+        data (str): Benchmark or path.
+        options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
+
+    Returns:
+        One word per row; ``None`` if these are not the data of the training, or if the folder does
+        not say what they were.
+    """
+    try:
+        header = read_object(folder / "config.json", "train again")
+        given = read_object(folder / "report.json", "train again").get("input", {})
+        name = benchmark_named(data) if fitted.schema is None else None
+        if header["data"]["origin"] != (name or str(Path(data).resolve())):
+            return None
+        task = find_source(
+            name or Path(data),
+            options=options or None,
+            tables=None if fitted.schema is None else fitted.schema.options,
+            rule=header["rule"],
+            num_splits=given.get("num_splits", 1),
+            folds=given.get("folds"),
+        ).task
+        if fingerprint(task) != header["data"]["fingerprint"]:
+            return None
+        split = task.splits[fitted.runs[run].split]
+    except (MgnniError, KeyError, TypeError):  # a column is left out, predictions are not
+        return None
+    words = [""] * task.num_rows
+    for part in PARTS:
+        for row in task.rows_of(split.part(part)).tolist():
+            words[row] = part
+    return words

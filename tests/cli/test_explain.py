@@ -1,0 +1,119 @@
+"""``mgnni explain``: a training and a node in; tables, a JSON file and a drawing out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.tables import QUICK, write_graphs, write_nodes
+
+Call = Callable[..., Any]  # see conftest.py
+CHAINS = ["--option", "length=6", "num_chains_per_class=5", "train_fraction=0.3"]
+
+
+@pytest.fixture(scope="module")
+def trained(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trainings on nodes and graphs in tables, and on a benchmark by another model."""
+    folder = tmp_path_factory.mktemp("trained")
+    write_nodes(folder / "mine")
+    write_graphs(folder / "many")
+    for data, *options in (
+        (folder / "mine", "--directed", "false"),
+        (folder / "many",),
+        ("chains", *CHAINS, "--model", "gcn"),
+    ):
+        output = folder / f"{Path(data).name}-run"
+        ended = call("train", data, *QUICK, *options, "--no-report", "--output", output)
+        assert ended.status == 0, ended.err
+    return folder
+
+
+def test_a_node_is_explained_by_its_id(call: Call, trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "explained"
+    args = ["explain", trained / "mine-run", "n07", "--top", "3", "--output", out]
+    ended = call(*args)
+    assert (ended.status, ended.err) == (0, "")
+    assert "node n07 of mine, label red: predicted" in ended.out
+    assert "Completeness gap" in ended.out
+    assert "Propagation: exact, by the resolvent." in ended.out
+    assert (out / "explanation.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads((out / "explanation.json").read_text())
+    assert (found["target"], found["label"], len(found["nodes"])) == ("n07", "red", 3)
+    change = found["output"] - found["baseline_output"]
+    assert sum(found["paths"].values()) == pytest.approx(change)
+    assert sum(one["contribution"] for one in found["hops"]) == pytest.approx(change)
+    assert [one["feature"] for one in found["features"]] in (["a", "b"], ["b", "a"])
+    assert sum(one["contribution"] for one in found["features"]) == pytest.approx(change)
+    near = {"n06": 1, "n08": 1, "n04": 1, "n10": 1, "n07": 0}
+    for one in found["nodes"]:
+        assert one["label"] == "red"
+        assert one["hops"] == near.get(one["id"], 2)
+        assert one["id"] in ended.out
+
+    again = call(*args)
+    assert again.status == 2
+    assert "explanation.json exists; pass --overwrite" in again.err
+    options = ["--class", "blue", "--against", "red", "--json", "--overwrite"]
+    other = json.loads(call(*args, *options).out)
+    assert (other["class"], other["against"]) == ("blue", "red")
+    assert other["probability"] + found["probability"] == pytest.approx(
+        1.0 if found["class"] == "red" else 2 * found["probability"]
+    )
+
+
+def test_a_graph_is_explained_by_its_nodes(call: Call, trained: Path, tmp_path: Path) -> None:
+    args = ["explain", trained / "many-run", "g3", "--output", tmp_path / "explained"]
+    ended = call(*args)
+    assert (ended.status, ended.err) == (0, "")
+    assert "graph g3 of many" in ended.out
+    assert "hops" not in ended.out
+    assert (tmp_path / "explained" / "explanation.png").stat().st_size > 10_000
+
+
+def test_a_benchmark_is_explained_by_index_without_labels_of_the_test_set(
+    call: Call, trained: Path, tmp_path: Path
+) -> None:
+    run = trained / "chains-run"
+    args = ["explain", run, "2", *CHAINS, "--output", tmp_path / "explained", "--json"]
+    ended = call(*args, "--steps", "8")
+    assert (ended.status, ended.err) == (0, "")
+    found = json.loads(ended.out)
+    assert list(found["paths"]) == ["model"]
+    assert not found["exact_propagation"]
+    assert {one["hops"] for one in found["nodes"]} <= {0, 1, 2}  # two layers
+    from mgnni.data.registry import load_task
+
+    task = load_task("chains", length=6, num_chains_per_class=5, train_fraction=0.3)
+    tested = set(task.rows(0, "test").tolist())
+    assert all(one["label"] is None for one in found["nodes"] if one["id"] in tested)
+    without = call("explain", run, "2", "--output", tmp_path / "other")
+    assert without.status == 2
+    assert "repeat the --option of the training" in without.err
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["mine-run", "n99"], "NODE must be the id of one of the 24 nodes of mine (got 'n99')"),
+        (["mine-run", "n07", "--class", "green"], "--class must be a class of the training"),
+        (["mine-run", "n07", "--against", "green"], "it has blue, red, others"),
+        (["mine-run", "n07", "--class", "red", "--against", "red"], "--against must be another"),
+        (["mine-run", "n07", "--baseline", "median"], "--baseline must be one of"),
+        (["mine-run", "n07", "--steps", "0"], "--steps must be"),
+        (["mine-run", "n07", "--top", "0"], "--top must be at least 1"),
+        (["mine-run", "n07", "--run-number", "5"], "--run-number must lie between 0 and 0"),
+        (["mine", "n07"], "RUN must be the output folder of a complete training"),
+    ],
+)
+def test_bad_input_is_named_and_nothing_is_written(
+    call: Call, trained: Path, tmp_path: Path, args: list[str], message: str
+) -> None:
+    ended = call("explain", trained / args[0], *args[1:], "--output", tmp_path / "explained")
+    assert ended.status == 2
+    assert message in ended.err
+    assert not (tmp_path / "explained").exists()

@@ -1,0 +1,111 @@
+"""``mgnni inspect`` from the outside, and what a training says before its first epoch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.tables import QUICK, edge_rows, node_rows, write_graphs, write_nodes
+from mgnni import DataWarning, TableOptions, fit
+
+Call = Callable[..., Any]  # see conftest.py
+ONE_WAY = "no edge has its reverse: if your edges are undirected, pass --directed false"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a graph and many graphs in files."""
+    monkeypatch.chdir(tmp_path)
+    write_nodes(tmp_path / "mine")
+    write_graphs(tmp_path / "many")
+    return tmp_path
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_folder_is_described_with_advice_and_a_picture(call: Call, place: Path) -> None:
+    ended = call("inspect", "mine")
+    assert (ended.status, ended.err) == (0, "")
+    shown = words(ended.out)
+    assert "mine: 24 nodes, 48 edges" in shown
+    assert "12 / 6 / 6 labelled nodes (train / val / test), 0 others; one split" in shown
+    assert "directed, 0 % of the edges have their reverse" in shown
+    assert "2 features: 2 numeric" in shown
+    assert "blue 6 3 50.0 100.0 majority red 6 3 50.0 100.0" in shown
+    assert f"warning: {ONE_WAY}" in shown
+    assert max(map(len, ended.out.splitlines())) <= 96
+    folder = place / "runs" / "inspect-mine"
+    assert sorted(path.name for path in folder.iterdir()) == ["inspect.json", "inspect.png"]
+    assert call("inspect", "mine", "--directed", "false").status == 0  # again, into this folder
+    found = json.loads((folder / "inspect.json").read_text())
+    assert (found["graph"]["reciprocal"], found["graph"]["edges"]) == (1.0, 96)
+
+
+def test_whole_graphs_as_json(call: Call, place: Path) -> None:
+    ended = call("inspect", "many", "--json", "--output", "out")
+    assert (ended.status, ended.err) == (0, "")
+    found = json.loads(ended.out)
+    assert ended.out == (place / "out" / "inspect.json").read_text()
+    assert (found["level"], found["graph"]["graphs"], found["rows"]) == ("graph", 16, 16)
+    # Rings and paths of the same length are the same in training and test.
+    assert found["twins"]["share"] == 1.0
+
+
+def test_a_benchmark_takes_its_options(call: Call) -> None:
+    ended = call("inspect", "chains", "--option", "length=6", "num_chains_per_class=4", "--json")
+    assert json.loads(ended.out)["graph"]["nodes"] == 2 * 4 * 6
+
+
+@pytest.mark.parametrize(
+    ("args", "fact"),
+    [
+        (("no-such-place",), "neither a benchmark"),
+        (("mine", "--split", "3"), "--split must be 0"),
+        (("mine", "--label", "topic"), "topic"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    call: Call, place: Path, args: tuple[str, ...], fact: str
+) -> None:
+    ended = call("inspect", *args)
+    assert (ended.status != 0, ended.out, ended.err.count("\n")) == (True, "", 1)
+    assert fact in ended.err
+    assert not (place / "runs").exists()
+
+
+def test_a_training_says_what_was_read_before_its_first_epoch(
+    call: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_epoch(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mgnni.train.training.Training._one_epoch", no_epoch)
+    rows = node_rows()
+    rows = [f"{row},{'label_too' if not i else i}" for i, row in enumerate(rows)]
+    write_nodes(place / "more", rows, [f"{row},x" for row in edge_rows()])
+    ended = call("train", "more", *QUICK)
+    shown = words(ended.out)
+    assert "more: 24 nodes, 48 edges; 3 features: 3 numeric" in shown
+    assert "2 classes: blue 50.0 %, red 50.0 %" in shown
+    assert f"warning: {ONE_WAY}" in shown
+    assert "advice: columns of edges that are not used: 'x'" in shown
+    assert ended.status == 130
+    # With --json, warnings go to standard error.
+    ended = call("train", "more", *QUICK, "--json", "--output", "other")
+    assert ended.out == ""
+    assert ended.err.startswith(f"mgnni train: note: {ONE_WAY}")
+
+
+def test_fit_warns_about_edges_listed_once(place: Path) -> None:
+    options: dict[str, Any] = {"epochs": 1, "hidden_channels": 4, "device": "cpu"}
+    with pytest.warns(DataWarning, match=f"mine: {ONE_WAY}"):
+        fit(place / "mine", **options)
+    # Without a warning:
+    fit(place / "mine", tables=TableOptions(directed=True), **options)
+    fit(place / "mine", undirected=True, **options)
