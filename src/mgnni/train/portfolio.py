@@ -172,9 +172,10 @@ class Budget:
         if self.limited and paces:
             slow = sorted(paces, reverse=True)[: half(len(paces))]
             left = max(MARGIN * 60 * self.comparing - spent, 0)
-            first = min(int(left / (sum(paces) + (GROWTH - 1) * sum(slow))), first)
-            if first < LEAST:  # there is time for one rung only
+            fitting = int(left / (sum(paces) + (GROWTH - 1) * sum(slow)))
+            if fitting < LEAST:  # there is time for one rung only
                 return [min(max(int(left / sum(paces)), LEAST), most)]
+            first = min(fitting, first)
         first = min(first, most)
         return sorted({first, min(GROWTH * first, most)})
 
@@ -190,7 +191,7 @@ class Budget:
         if not self.limited:
             return most
         left = max(MARGIN * 60 * self.minutes - spent, 0)
-        return min(max(reached + int(left / max(pace, 1e-9)), GROWTH * LEAST), most)
+        return min(max(reached + int(left / max(pace, 1e-9)), LEAST), most)
 
 
 def half(count: int) -> int:

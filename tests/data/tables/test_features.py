@@ -203,3 +203,12 @@ def test_values_are_sorted_as_numbers_only_if_all_are_numbers() -> None:
     assert sorted_values(["10", "9", "x"]) == ["10", "9", "x"]
     assert sorted_values(["b", "a", "B"]) == ["B", "a", "b"]
     assert sorted_values([]) == []
+
+
+def test_zeros_stay_zeros_where_most_numbers_are_zero(write: Write) -> None:
+    counts = write(table(["0", "0", "0", "3", "0", "4"]), NO_EDGES)
+    rms = 12.5**0.5  # of 3 and 4
+    x, _ = features(counts, standardize=True)
+    np.testing.assert_allclose(x[:, 0], [0, 0, 0, 3 / rms, 0, 4 / rms], rtol=1e-6)
+    x, _ = features(write(table(["0", "1"] * 3), NO_EDGES, name="flags"), standardize=True)
+    assert x[:, 0].tolist() == [0, 1] * 3

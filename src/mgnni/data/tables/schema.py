@@ -63,7 +63,8 @@ class TableOptions:
         degree (bool, optional): Adds the in-degree as a feature. By default only to train on
             files with few features.
         standardize (bool, optional): Scales numeric columns to mean 0 and standard deviation 1
-            over the training nodes, except those of 0 and 1. By default only to train on files.
+            over the training nodes. Zeros stay zeros in columns of many zeros, and columns of 0 and 1
+            stay as they are. By default only to train on files.
         allow_unseen (bool, optional): Accepts splits with classes in validation or test that do
             not occur in training.
     """
@@ -146,11 +147,14 @@ class Column:
     def standardized(self, seen: npt.NDArray[Any]) -> Column:
         """Returns the column with the mean and standard deviation of the given numbers.
 
-        Numbers that are all 0 or 1 are left as they are: one of many words, which is rare, would
-        become a large number.
+        Zeros stay zeros in a column of many zeros, such as the counts of a word; its other numbers
+        are divided by their root mean square. Numbers that are all 0 or 1 stay as they are.
         """
         if self.kind == "number" and bool(((seen == 0) | (seen == 1)).all()):
             return self
+        others = seen[seen != 0].astype("float64")
+        if self.kind == "number" and 0 < 2 * len(others) < len(seen):
+            return replace(self, deviation=float((others**2).mean() ** 0.5))
         deviation = float(seen.std(dtype="float64"))
         # Treat a spread of rounding errors as none: dividing by it would magnify them.
         if deviation <= ROUNDING * float(abs(seen).max(initial=0.0)):
