@@ -76,14 +76,14 @@ def test_there_is_no_curve_for_one_class():
 
 
 def test_calibration_by_hand():
-    # (0.6, 0.7]: two rows of mean 0.65, one right; (0.9, 1.0]: two rows of mean 0.96, both right.
+    # (0.6, 0.7]: two rows of mean 0.65, one right; (0.9, 1.0]: three of mean 0.96, all right.
     first = reliability_sums(torch.tensor([0.62, 0.68]), torch.tensor([True, False]))
-    second = reliability_sums(torch.tensor([0.92, 1.0]), torch.tensor([True, True]))
+    second = reliability_sums(torch.tensor([0.92, 0.96, 1.0]), torch.tensor([True] * 3))
     found = calibration([first, second])
-    assert found["expected_error"] == pytest.approx(0.5 * 0.15 + 0.5 * 0.04)
+    assert found["expected_error"] == pytest.approx(0.4 * 0.15 + 0.6 * 0.04)
     assert [(one["from"], one["rows"], one["accuracy"]) for one in found["bins"]] == [
         (0.6, 2, 0.5),
-        (0.9, 2, 1.0),
+        (0.9, 3, 1.0),
     ]
     # A confidence on the border belongs to the lower bin.
     assert calibration([reliability_sums(torch.tensor([0.7]), torch.tensor([True]))])["bins"][0][
