@@ -63,8 +63,8 @@ class TableOptions:
         degree (bool, optional): Adds the in-degree as a feature. By default only to train on
             files with few features.
         standardize (bool, optional): Scales numeric columns to mean 0 and standard deviation 1
-            over the training nodes. Zeros stay zeros in columns of many zeros, and columns of 0 and 1
-            stay as they are. By default only to train on files.
+            over the training nodes. Zeros stay zeros in columns of many zeros, and columns of 0
+            and 1 stay as they are. By default only to train on files.
         allow_unseen (bool, optional): Accepts splits with classes in validation or test that do
             not occur in training.
     """
