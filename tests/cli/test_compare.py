@@ -26,7 +26,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_two_models_are_compared_on_the_same_splits(call: Call, place: Path) -> None:
     for model in ("gcn", "mlp"):
-        assert call("train", "mine", "--model", model, *SPLITS).status == 0
+        assert call("train", "mine", *SPLITS, "--model", model).status == 0
     ended = call("compare", "runs/mine-gcn", "runs/mine-mlp/report.json")
     assert (ended.status, ended.err) == (0, "")
     found = json.loads(call("compare", "runs", "--json").out)

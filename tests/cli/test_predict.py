@@ -182,9 +182,9 @@ def test_changed_data_have_labels_and_no_split(call: Call, trained: Path, place:
     write_nodes(place / "mine", node_rows(splits=False))
     assert call("train", "mine", *QUICK, "--no-report").status == 0
     (place / "mine" / "edges.csv").write_text("\n".join(edge_rows()[:-1]) + "\n")
-    assert call("predict", "runs/mine", "mine").status == 0
+    assert call("predict", "runs/mine", "mine", "--threshold", "0.5").status == 0
     checked(table("runs/mine/predictions.csv"), ["blue", "red"], [1, 2], "label")
-    assert call("predict", "runs/mine", trained / "mine").status == 0
+    assert call("predict", "runs/mine", trained / "mine", "--threshold", "0.5").status == 0
     checked(table("runs/mine/predictions.csv"), ["blue", "red"], [1, 2], "label")
 
 

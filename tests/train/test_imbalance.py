@@ -36,6 +36,11 @@ def plain() -> Fitted:
 
 
 @pytest.fixture(scope="module")
+def chosen() -> Fitted:
+    return fit(rare_data(), metric="balanced_accuracy", **OPTIONS)
+
+
+@pytest.fixture(scope="module")
 def balanced() -> Fitted:
     return fit(rare_data(), class_weight="balanced", **OPTIONS)
 
@@ -63,35 +68,41 @@ def test_balanced_class_weights_raise_the_balanced_accuracy(plain, balanced):
     assert asked.report["metric"] == "macro_f1"
 
 
-def test_the_threshold_of_validation_is_stored_and_applied(plain, tmp_path):
-    (threshold,) = plain.thresholds
+def test_accuracy_is_that_of_the_more_probable_class(plain):
+    assert plain.thresholds == ()
+    assert "threshold" not in plain.report["classification"]
+    assert torch.equal(plain.predict(), plain.predict_proba().argmax(1))
+
+
+def test_the_threshold_of_validation_is_stored_and_applied(chosen, tmp_path):
+    (threshold,) = chosen.thresholds
     assert threshold is not None
     assert threshold < 0.5  # rare rows hardly ever reach one half
-    plain.save(tmp_path / "model.pt")
+    chosen.save(tmp_path / "model.pt")
     loaded, data = Fitted.load(tmp_path / "model.pt"), rare_data()
-    assert loaded.thresholds == plain.thresholds
+    assert loaded.thresholds == chosen.thresholds
     probability, predicted = loaded.predict_proba(data), loaded.predict(data)
     assert torch.equal(predicted, (probability[:, 1] > threshold).long())
     assert int(predicted.sum()) > int((probability[:, 1] > 0.5).sum())
     # The report has the quality of these very predictions.
-    task_rows = plain.report["classification"]["threshold"]
+    task_rows = chosen.report["classification"]["threshold"]
     counts = torch.tensor(task_rows["confusion"])
     recall = counts.diag() / counts.sum(1)
     assert task_rows["test"]["balanced_accuracy"] == pytest.approx(float(recall.mean()))
 
 
-def test_mgnni_predict_applies_the_threshold(plain, tmp_path, capsys, monkeypatch):
+def test_mgnni_predict_applies_the_threshold(chosen, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plain.save("model.pt")
+    chosen.save("model.pt")
     torch.save(rare_data(), "data.pt")
     found = []
     for more in ([], ["--threshold", "0.5"]):
         args = ["predict", "model.pt", "data.pt", "--json", "--overwrite", *more]
         assert main(args) == 0
         found.append(json.loads(capsys.readouterr().out))
-    assert [one["threshold"] for one in found] == [plain.thresholds[0], 0.5]
-    assert found[0]["predicted"]["1"] == int(plain.predict().sum())
-    assert found[1]["predicted"]["1"] == int(plain.predict_proba().argmax(1).sum())
+    assert [one["threshold"] for one in found] == [chosen.thresholds[0], 0.5]
+    assert found[0]["predicted"]["1"] == int(chosen.predict().sum())
+    assert found[1]["predicted"]["1"] == int(chosen.predict_proba().argmax(1).sum())
     assert main(["predict", "model.pt", "data.pt", "--overwrite", "--threshold", "2"]) == 2
     assert "--threshold must lie between 0 and 1 (got 2)" in capsys.readouterr().err
     assert len(Path("predictions.csv").read_text().splitlines()) == ROWS + 1

@@ -46,11 +46,10 @@ class Predict(Command):
         default=None, metadata={"unset": "the best on the validation set"}
     )
     """Run of the training that predicts, counted from 0."""
-    threshold: float | None = field(
-        default=None, metadata={"unset": "chosen on the validation set"}
-    )
+    threshold: float | None = field(default=None, metadata={"unset": "that of the model"})
     """For two classes: probability of the second one, in sorted order, above which it is predicted;
-    0.5 predicts the more probable one."""
+    0.5 predicts the more probable one. A model has one, chosen on the validation set, if its metric
+    is not accuracy."""
     option: tuple[str, ...] = field(
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )

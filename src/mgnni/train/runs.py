@@ -219,7 +219,7 @@ class RunResult:
         test_curve: Metric on the test set after every epoch, for rules that need it.
         weights: ``state_dict`` of the model, with the shapes of its parameters.
         threshold: Probability of the second of two classes above which it is predicted, chosen on
-            the validation set; ``None`` without one, or for another number of classes.
+            the validation set; ``None`` for accuracy, without validation rows, or for more classes.
         assessment: Classes, calibration and uncertainty on the test set at the selected epoch, see
             :meth:`mgnni.data.task.Task.assess`; ``None`` if it was not evaluated.
     """

@@ -179,8 +179,12 @@ class Training:
         self.group += 1
 
     def _threshold(self, scores: Tensor, split: int) -> float | None:
-        """Return the threshold of a task with two classes, from validation scores."""
-        if self.task.multilabel or len(self.task.classes) != 2:
+        """Return the threshold of a task with two classes, from validation scores.
+
+        Accuracy is that of the more probable class, so predictions then need no threshold.
+        """
+        task = self.task
+        if task.multilabel or len(task.classes) != 2 or task.metric in ("accuracy", "micro_f1"):
             return None
         return best_threshold(scores, self.task.targets(split, "val"))
 
