@@ -36,7 +36,7 @@ def test_a_folder_is_described_with_advice_and_a_picture(call: Call, place: Path
     assert "mine: 24 nodes, 48 edges" in shown
     assert "12 / 6 / 6 labelled nodes (train / val / test), 0 others; one split" in shown
     assert "directed, 0 % of the edges have their reverse" in shown
-    assert "2 features: 2 numeric" in shown
+    assert "3 features: 2 numeric, 1 degree" in shown
     assert "blue 6 3 50.0 100.0 majority red 6 3 50.0 100.0" in shown
     assert f"warning: {ONE_WAY}" in shown
     assert max(map(len, ended.out.splitlines())) <= 96
@@ -91,7 +91,7 @@ def test_a_training_says_what_was_read_before_its_first_epoch(
     write_nodes(place / "more", rows, [f"{row},x" for row in edge_rows()])
     ended = call("train", "more", *QUICK)
     shown = words(ended.out)
-    assert "more: 24 nodes, 48 edges; 3 features: 3 numeric" in shown
+    assert "more: 24 nodes, 48 edges; 4 features: 3 numeric, 1 degree" in shown
     assert "2 classes: blue 50.0 %, red 50.0 %" in shown
     assert f"warning: {ONE_WAY}" in shown
     assert "advice: columns of edges that are not used: 'x'" in shown

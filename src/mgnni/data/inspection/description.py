@@ -69,8 +69,8 @@ def describe_task(task: Task, schema: Schema | None = None, split: int = 0) -> d
         },
         "options": {
             "directed": None if options is None else options.directed,
-            "standardize": options is not None and options.standardize,
-            "degree": options is not None and options.degree,
+            "standardize": options is not None and bool(options.standardize),
+            "degree": options is not None and bool(options.degree),
             "class_weight": "none",  # of a training, which is not known here
             "ignored": [] if options is None else list(options.ignore),
         },
