@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from cli.tables import write_graphs, write_nodes
 from mgnni.cli import main
 
 
@@ -30,3 +31,12 @@ def call() -> Callable[..., Ended]:
         return Ended(status, out.getvalue(), err.getvalue())
 
     return run
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a graph and many graphs in files."""
+    monkeypatch.chdir(tmp_path)
+    write_nodes(tmp_path / "mine")
+    write_graphs(tmp_path / "many")
+    return tmp_path

@@ -9,24 +9,18 @@ from typing import Any
 
 import pytest
 
-from cli.tables import QUICK, edge_rows, node_rows, write_graphs, write_nodes
+from cli.tables import QUICK, edge_rows, node_rows, write_nodes
 from mgnni import DataWarning, TableOptions, fit
 
 Call = Callable[..., Any]  # see conftest.py
-ONE_WAY = "no edge has its reverse: if your edges are undirected, pass --directed false"
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a graph and many graphs in files."""
-    monkeypatch.chdir(tmp_path)
-    write_nodes(tmp_path / "mine")
-    write_graphs(tmp_path / "many")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("place")
 
 
 def words(text: str) -> str:
     return " ".join(text.split())
+
+
+ONE_WAY = "no edge has its reverse: if your edges are undirected, pass --directed false"
 
 
 def test_a_folder_is_described_with_advice_and_a_picture(call: Call, place: Path) -> None:

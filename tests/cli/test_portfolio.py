@@ -9,27 +9,20 @@ from typing import Any
 
 import pytest
 
-from cli.tables import write_graphs, write_nodes
 from mgnni.cli.portfolio_output import show_comparison
 from mgnni.cli.terminal import console_for
 from mgnni.cli.train import AUTO
 from mgnni.train import fit
 
 Call = Callable[..., Any]  # see conftest.py
-FEW = ("--epochs", "2", "--hidden-channels", "4", "--device", "cpu", "--no-report")
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with two small graphs in files."""
-    monkeypatch.chdir(tmp_path)
-    write_nodes(tmp_path / "mine")
-    write_graphs(tmp_path / "many")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("place")
 
 
 def words(text: str) -> str:
     return " ".join(text.split())
+
+
+FEW = ("--epochs", "2", "--hidden-channels", "4", "--device", "cpu", "--no-report")
 
 
 def test_own_data_without_a_model(call: Call, place: Path) -> None:

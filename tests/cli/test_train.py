@@ -20,7 +20,7 @@ import pyarrow.csv
 import pytest
 import torch
 
-from cli.tables import QUICK, node_rows, write_graphs, write_nodes
+from cli.tables import QUICK, node_rows, write_nodes
 from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import benchmark_options, check_data
 from mgnni.cli.progress import Clock
@@ -33,15 +33,7 @@ from mgnni.train.config import Config, ModelConfig
 from mgnni.train.presets import preset_for
 
 Call = Callable[..., Any]  # see conftest.py
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with two small graphs in files."""
-    monkeypatch.chdir(tmp_path)
-    write_nodes(tmp_path / "mine")
-    write_graphs(tmp_path / "many")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("place")
 
 
 def report_of(folder: Path) -> dict[str, Any]:

@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from mgnni.cli.arguments import UsageError
+from mgnni.cli.arguments import Command, Parser, UsageError
+from mgnni.cli.option_details import FILE_DETAILS
 from mgnni.data.catalog import ENTRIES, benchmark_named
+from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import closest
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataCommand(Command):
+    """A command that reads data and trains nothing."""
+
+    tables: TableOptions = field(default_factory=TableOptions)
+
+    @classmethod
+    def parser(cls, args: Sequence[str]) -> Parser:
+        """Return the parser with the options for columns of files."""
+        parser = Parser(f"mgnni {cls.__name__.lower()}", cls.__doc__)
+        common = [one.name for one in fields(DataCommand)]
+        parser.add_fields(parser, cls, skip=common)
+        parser.add_fields(parser, Command)
+        group = parser.group("file options", "For your own graph: the meaning of its columns.")
+        parser.add_fields(group, TableOptions, details=FILE_DETAILS)
+        return parser
+
+    @classmethod
+    def create(cls, values: Mapping[str, Any]) -> DataCommand:
+        """Return the command with the options that were given."""
+        of_tables = {one.name for one in fields(TableOptions)}
+        return cls(
+            **{name: value for name, value in values.items() if name not in of_tables},
+            tables=TableOptions(**{k: v for k, v in values.items() if k in of_tables}),
+        )
 
 
 def check_data(data: str) -> None:

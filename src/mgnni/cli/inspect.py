@@ -5,23 +5,22 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from mgnni.cli.arguments import Command, Parser, UsageError
-from mgnni.cli.data import benchmark_options, check_data
+from mgnni.cli.arguments import UsageError
+from mgnni.cli.data import DataCommand, benchmark_options, check_data
 from mgnni.cli.folders import result_folder
-from mgnni.cli.option_details import CHOICES, FILE_DETAILS
-from mgnni.data.tables.schema import TableOptions
+from mgnni.cli.option_details import CHOICES
 from mgnni.files import atomic_write
 
 FILES = ("inspect.json", "inspect.png")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inspect(Command):
+class Inspect(DataCommand):
     """Describe a dataset, with advice and a picture.
 
     DATA is anything that mgnni train accepts. Printed are rows, features by kind, classes with
@@ -51,27 +50,6 @@ class Inspect(Command):
         default=None, metadata={"metavar": "FOLDER", "unset": "runs/inspect-DATA"}
     )
     """Folder for inspect.json and inspect.png; those of an earlier inspection are replaced."""
-    tables: TableOptions = field(default_factory=TableOptions)
-
-    @classmethod
-    def parser(cls, args: Sequence[str]) -> Parser:
-        """Return the parser with the options for columns of files."""
-        parser = Parser("mgnni inspect", cls.__doc__)
-        common = [one.name for one in fields(Command)]
-        parser.add_fields(parser, cls, skip=(*common, "tables"))
-        parser.add_fields(parser, Command)
-        group = parser.group("file options", "For your own graph: the meaning of its columns.")
-        parser.add_fields(group, TableOptions, details=FILE_DETAILS)
-        return parser
-
-    @classmethod
-    def create(cls, values: Mapping[str, Any]) -> Inspect:
-        """Return the command with the options that were given."""
-        of_tables = {one.name for one in fields(TableOptions)}
-        return cls(
-            **{name: value for name, value in values.items() if name not in of_tables},
-            tables=TableOptions(**{k: v for k, v in values.items() if k in of_tables}),
-        )
 
     def run(self) -> None:
         """Read, describe, print and save."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mgnni.cli.arguments import Command, Parser, UsageError
-from mgnni.cli.data import benchmark_options, check_data
+from mgnni.cli.arguments import UsageError
+from mgnni.cli.data import DataCommand, benchmark_options, check_data
 from mgnni.cli.folders import result_folder
-from mgnni.cli.option_details import CHOICES, FILE_DETAILS
-from mgnni.data.tables.schema import TableOptions
+from mgnni.cli.option_details import CHOICES
 from mgnni.files import atomic_write
 
 GAMMAS, SCALES = (0.5, 0.8, 0.95), (1, 2, 4, 8)
@@ -22,7 +21,7 @@ FILES = ("range.json", "range.png")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Range(Command):
+class Range(DataCommand):
     """Measure how far information travels.
 
     DATA is anything that mgnni train accepts, or the output folder of a training. For data, the
@@ -83,27 +82,6 @@ class Range(Command):
     """Folder for range.json and range.png."""
     overwrite: bool = False
     """Replace existing files."""
-    tables: TableOptions = field(default_factory=TableOptions)
-
-    @classmethod
-    def parser(cls, args: Sequence[str]) -> Parser:
-        """Return the parser with the options for columns of files."""
-        parser = Parser("mgnni range", cls.__doc__)
-        common = [one.name for one in fields(Command)]
-        parser.add_fields(parser, cls, skip=(*common, "tables"))
-        parser.add_fields(parser, Command)
-        group = parser.group("file options", "For your own graph: the meaning of its columns.")
-        parser.add_fields(group, TableOptions, details=FILE_DETAILS)
-        return parser
-
-    @classmethod
-    def create(cls, values: Mapping[str, Any]) -> Range:
-        """Return the command with the options that were given."""
-        of_tables = {one.name for one in fields(TableOptions)}
-        return cls(
-            **{name: value for name, value in values.items() if name not in of_tables},
-            tables=TableOptions(**{k: v for k, v in values.items() if k in of_tables}),
-        )
 
     def run(self) -> None:
         """Measure, print and save."""
