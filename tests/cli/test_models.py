@@ -189,7 +189,8 @@ def test_another_model_is_trained_and_used(
     output = tmp_path / "runs" / "mine-gcn"
     report = json.loads((output / "report.json").read_text("utf-8"))
     assert report["model"] == report["config"]["architecture"] == "gcn"
-    assert report["parameters"] == 2 * 2 + 2, "one layer from two features to two classes"
+    # One layer from two features and the degree to two classes.
+    assert report["parameters"] == 3 * 2 + 2
     ended = call("predict", output, folder, "--output", "out.csv")
     assert (ended.status, ended.err) == (0, "")
     assert len((tmp_path / "out.csv").read_text("utf-8").splitlines()) == 1 + 24

@@ -2,6 +2,7 @@ import json
 import os
 import random
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -374,16 +375,21 @@ def test_seconds_add_up(tmp_path, monkeypatch):
 
 def test_progress_is_shown_on_a_terminal_or_if_asked(capsys, monkeypatch):
     heard = []
+
+    def slowly(epoch):
+        heard.append(epoch)
+        time.sleep(0.11)  # the bar is drawn ten times per second at most
+
     fit(node_task(1), on_epoch=heard.append, **SHORT)
     assert capsys.readouterr().err == ""
-    fit(node_task(2), split="all", on_epoch=heard.append, progress=True, **SHORT)
+    fit(node_task(2), split="all", on_epoch=slowly, progress=True, **SHORT)
     shown = capsys.readouterr().err
     assert len(heard) == 8
     assert "2 runs" in shown
     assert "/4 [" in shown
     assert "best val" in shown
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    fit(node_task(1), **SHORT)
+    fit(node_task(1), on_epoch=slowly, **SHORT)
     assert "split 0, seed 0" in capsys.readouterr().err
     fit(node_task(1), progress=False, **SHORT)
     assert capsys.readouterr().err == ""
