@@ -77,6 +77,15 @@ def test_sizes_degrees_and_homophily_by_hand():
     assert [one["share"] for one in found["homophily"]["by_class"]] == [0.5, 0.0]
 
 
+def test_unrelated_neighbours_are_advised_on():
+    """Labels a a b b again and again: as many edges join a class as by chance."""
+    here = torch.arange(NODES)
+    edges = torch.stack([here[:36], (here[:36] + 1) % NODES])
+    found = describe_task(ring_task(noise(), here // 2 % 2, edges))
+    assert found["homophily"]["adjusted"] == 0
+    assert "neighbours hardly share their class (adjusted homophily 0.00)" in texts(found)
+
+
 def test_a_description_does_not_depend_on_test_labels():
     other = alternating()
     other[40:] = 1 - other[40:]

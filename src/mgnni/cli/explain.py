@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.data import benchmark_options
-from mgnni.cli.folders import result_folder
+from mgnni.cli.folders import result_folder, write_result
 from mgnni.errors import closest
-from mgnni.files import atomic_write
 
 if TYPE_CHECKING:
     from mgnni.cli.trained_on import Graphs
@@ -124,20 +123,14 @@ class Explain(Command):
         names = _names(fitted, source, found)
         result = {"command": "explain", "run": str(self.model), "data": source.name}
         result |= {"baseline": self.baseline, **summarize(found, names, self.top)}
-        drawn = importlib.util.find_spec("matplotlib") is not None
+        text = to_json(result)
         with result_folder(output):
-            with atomic_write(output / FILES[0]) as file:
-                file.write(to_json(result).encode())
-            if drawn:
-                with atomic_write(output / FILES[1]) as file:
-                    draw_explanation(found, names, file)
+            saved = write_result(output, FILES, text, partial(draw_explanation, found, names))
         if self.json:
-            sys.stdout.write(to_json(result))
+            sys.stdout.write(text)
             return
         show_explanation(result)
-        if not drawn:
-            sys.stdout.write("No figure without matplotlib; run: pip install matplotlib\n")
-        sys.stdout.write(f"Saved {', '.join(FILES[: 1 + drawn])} in {output}.\n")
+        sys.stdout.write(saved)
 
     def _find(self, source: Graphs, level: str) -> int:
         """Return the row whose id was given."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 from mgnni.cli.arguments import UsageError
+from mgnni.files import atomic_write
 
 
 def writable_folder(path: Path) -> Path:
@@ -39,6 +42,27 @@ def result_folder(path: Path) -> Iterator[None]:
             for place in missing:
                 place.rmdir()
         raise
+
+
+def write_result(
+    folder: Path, names: tuple[str, str], text: str, draw: Callable[[IO[bytes]], None]
+) -> str:
+    """Write a result and, if matplotlib is installed, a figure of it; return what was written.
+
+    Args:
+        folder (Path): The folder, which must exist.
+        names (tuple[str, str]): Names of the file with the result and of the figure.
+        text (str): The result, as JSON.
+        draw (Callable[[IO[bytes]], None]): Writes the figure to a file.
+    """
+    with atomic_write(folder / names[0]) as file:
+        file.write(text.encode())
+    if importlib.util.find_spec("matplotlib") is None:
+        missing = "No figure without matplotlib; run: pip install matplotlib\n"
+        return f"{missing}Saved {names[0]} in {folder}.\n"
+    with atomic_write(folder / names[1]) as file:
+        draw(file)
+    return f"Saved {', '.join(names)} in {folder}.\n"
 
 
 @contextlib.contextmanager

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import DataCommand, benchmark_options, check_data
-from mgnni.cli.folders import result_folder
+from mgnni.cli.folders import result_folder, write_result
 from mgnni.cli.option_details import CHOICES
-from mgnni.files import atomic_write
 
 FILES = ("inspect.json", "inspect.png")
 
@@ -72,18 +71,11 @@ class Inspect(DataCommand):
             raise UsageError(f"--split must {allowed} (got {self.split})")
         found = describe_task(source.task, source.schema, self.split)
         found["advice"] = [one._asdict() for one in advise(found)]
-        drawn = importlib.util.find_spec("matplotlib") is not None
         with result_folder(output):
             text = to_json(found)
-            with atomic_write(output / FILES[0]) as file:
-                file.write(text.encode())
-            if drawn:
-                with atomic_write(output / FILES[1]) as file:
-                    draw_description(found, file)
+            saved = write_result(output, FILES, text, partial(draw_description, found))
         if self.json:
             sys.stdout.write(text)
             return
         show_description(found)
-        if not drawn:
-            sys.stdout.write("No figure without matplotlib; run: pip install matplotlib\n")
-        sys.stdout.write(f"Saved {', '.join(FILES[: 1 + drawn])} in {output}.\n")
+        sys.stdout.write(saved)

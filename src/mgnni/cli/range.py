@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import DataCommand, benchmark_options, check_data
-from mgnni.cli.folders import result_folder
+from mgnni.cli.folders import result_folder, write_result
 from mgnni.cli.option_details import CHOICES
-from mgnni.files import atomic_write
 
 GAMMAS, SCALES = (0.5, 0.8, 0.95), (1, 2, 4, 8)
 FILES = ("range.json", "range.png")
@@ -103,22 +102,15 @@ class Range(DataCommand):
         from mgnni.cli.range_source import measure_data, measure_training
         from mgnni.train.report import to_json
 
-        drawn = importlib.util.find_spec("matplotlib") is not None
         with result_folder(output):
             found = (measure_training if trained else measure_data)(self, options)
             text = to_json(found)
-            with atomic_write(output / FILES[0]) as file:
-                file.write(text.encode())
-            if drawn:
-                with atomic_write(output / FILES[1]) as file:
-                    draw_range(found, file)
+            saved = write_result(output, FILES, text, partial(draw_range, found))
         if self.json:
             sys.stdout.write(text)
             return
         show_range(found)
-        if not drawn:
-            sys.stdout.write("No figure without matplotlib; run: pip install matplotlib\n")
-        sys.stdout.write(f"Saved {', '.join(FILES[: 1 + drawn])} in {output}.\n")
+        sys.stdout.write(saved)
 
     def _refuse_for_a_training(self) -> None:
         given: dict[str, Any] = {

@@ -131,37 +131,36 @@ def _reliability(calibration: Mapping[str, Any]) -> Figure:
 
 def _roc(curve: Mapping[str, Any], which: str) -> Figure:
     x, y = curve["false_positive_rate"], curve["true_positive_rate"]
-    return Figure(
-        title="ROC curve",
-        text=f"Test rows of the best run on validation data, {which}. {metric_name('roc_auc')}: "
-        f"{percent(curve['area'])} %.",
-        data=[
-            {**_line("model", [100 * v for v in x], SERIES[0]), "y": _rounded(y)},
-            _diagonal("guessing"),
-        ],
-        layout={
-            "xaxis": axis("false positive rate (%)", range=[0, 100]),
-            "yaxis": axis("true positive rate (%)", range=[0, 101]),
-        },
-        head=["False positive rate %", "True positive rate %"],
-        rows=[[percent(a), percent(b)] for a, b in zip(x, y, strict=True)],
-        words=(),
-        **SQUARE,
-    )
+    area = f"{metric_name('roc_auc')}: {percent(curve['area'])} %"
+    names = ("false positive rate", "true positive rate")
+    return _curve("ROC curve", which, area, names, x, y, _diagonal("guessing"))
 
 
 def _precision_recall(curve: Mapping[str, Any], which: str) -> Figure:
     x, y = curve["recall"], curve["precision"]
+    area = f"Average precision: {percent(curve['area'])} %; guessing has {percent(y[-1])} %"
+    return _curve("Precision-recall curve", which, area, ("recall", "precision"), x, y)
+
+
+def _curve(
+    title: str,
+    which: str,
+    area: str,
+    names: tuple[str, str],
+    x: Sequence[float],
+    y: Sequence[float],
+    *others: dict[str, Any],
+) -> Figure:
+    """Draw one share against another, beside other lines."""
     return Figure(
-        title="Precision-recall curve",
-        text=f"Test rows of the best run on validation data, {which}. Average precision: "
-        f"{percent(curve['area'])} %; guessing has {percent(y[-1])} %.",
-        data=[{**_line("model", [100 * v for v in x], SERIES[0]), "y": _rounded(y)}],
+        title=title,
+        text=f"Test rows of the best run on validation data, {which}. {area}.",
+        data=[{**_line("model", [100 * v for v in x], SERIES[0]), "y": _rounded(y)}, *others],
         layout={
-            "xaxis": axis("recall (%)", range=[0, 100]),
-            "yaxis": axis("precision (%)", range=[0, 101]),
+            "xaxis": axis(f"{names[0]} (%)", range=[0, 100]),
+            "yaxis": axis(f"{names[1]} (%)", range=[0, 101]),
         },
-        head=["Recall %", "Precision %"],
+        head=[f"{name.capitalize()} %" for name in names],
         rows=[[percent(a), percent(b)] for a, b in zip(x, y, strict=True)],
         words=(),
         **SQUARE,

@@ -10,10 +10,9 @@ from typing import Any
 
 from mgnni.train.device import make_fabric, one_thread
 from mgnni.train.experiment import Experiment
-from mgnni.train.fit import SMALL
 from mgnni.train.runs import Epoch
 from mgnni.train.training import Training
-from mgnni.train.trial import FAILURES, Watch
+from mgnni.train.trial import FAILURES, Watch, mean_metric
 
 
 class _Pause(Exception):
@@ -45,8 +44,7 @@ class Contender:
         """
         whole = self.experiment
         fabric = make_fabric(whole.device, whole.config.precision, whole.deterministic)
-        on_cpu = fabric.device.type == "cpu"
-        with one_thread(on_cpu and (whole.deterministic or whole.size <= SMALL)):
+        with one_thread(whole.single_threaded(fabric.device)):
             try:
                 if not self._watches:
                     for runs in whole.groups():
@@ -62,9 +60,7 @@ class Contender:
     @property
     def value(self) -> float:
         """Mean validation metric at the best epoch of each run."""
-        best = [one[0] for watch in self._watches for one in watch.best.values()]
-        # Rounded, so that means which differ by rounding errors only are ties.
-        return round(statistics.fmean(best), 12)
+        return mean_metric([one[0] for watch in self._watches for one in watch.best.values()])
 
     @property
     def loss(self) -> float:

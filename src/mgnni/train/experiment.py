@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import torch
+
 from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError, DataError
@@ -19,6 +21,7 @@ from mgnni.train.runs import Run
 from mgnni.train.source import Source
 
 CHECKPOINT_EVERY = 10.0  # seconds
+SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
 MAX_GROUP = 2**28  # numbers in the states of all runs of a group: 1 GiB in single precision
 
 
@@ -108,6 +111,14 @@ class Experiment:
         width = model.hidden_channels or self.task.num_features
         depth = getattr(model, "num_layers", None) or len(getattr(model, "scales", (1,)))
         return max(nodes * width * depth, 1)
+
+    def single_threaded(self, device: torch.device) -> bool:
+        """Return whether to use one thread: on a CPU, to be repeatable or for small states.
+
+        Args:
+            device (torch.device): Where to train.
+        """
+        return device.type == "cpu" and (self.deterministic or self.size <= SMALL)
 
     def groups(self) -> list[list[Run]]:
         """Return the runs in groups that are trained side by side."""

@@ -34,7 +34,6 @@ from mgnni.train.tuned import find_preset
 
 AUTO = "auto"  # the model is chosen on validation data
 EXPLAINED = 2**22  # numbers in the states of a run, up to which the report has its attention
-SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
 
 
 def fit(
@@ -202,8 +201,8 @@ def train(
     if resume and output is None:
         raise ArgumentError("'resume' needs 'output', the folder to continue in")
     fabric = make_fabric(experiment.device, experiment.config.precision, experiment.deterministic)
-    on_cpu, jobs = fabric.device.type == "cpu", count_jobs(experiment, fabric.device)
-    with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):
+    jobs = count_jobs(experiment, fabric.device)
+    with one_thread(experiment.single_threaded(fabric.device)):
         training, began = Training(experiment, fabric), time.perf_counter()
         if fabric.device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]  # no device has been used yet

@@ -12,7 +12,6 @@ import torch
 from mgnni.errors import ConvergenceError, DivergenceError, NotContractiveError
 from mgnni.train.device import make_fabric, one_thread, settings_restored
 from mgnni.train.experiment import Experiment
-from mgnni.train.fit import SMALL
 from mgnni.train.runs import Epoch, Run
 from mgnni.train.training import OnEpoch, Training
 
@@ -49,6 +48,11 @@ class Outcome:
 
 class _Pruned(Exception):
     """The trial is not worth finishing."""
+
+
+def mean_metric(values: Sequence[float]) -> float:
+    """Return a mean, rounded so that means which differ by rounding errors only are ties."""
+    return round(statistics.fmean(values), 12)
 
 
 class Watch:
@@ -104,8 +108,7 @@ class Watch:
 
     def metric(self, runs: Sequence[Run]) -> float:
         """Return the mean validation metric of some runs."""
-        # Rounded, so that means which differ by rounding errors only are ties.
-        return round(statistics.fmean(self.best[run][0] for run in runs), 12)
+        return mean_metric([self.best[run][0] for run in runs])
 
     def outcome(self, value: float | None = None, error: str | None = None) -> Outcome:
         """Return the result of the trial."""
@@ -128,8 +131,7 @@ def run_trial(
         on_epoch (Callable[[Epoch], None]): Called after every epoch.
     """
     fabric = make_fabric(experiment.device, experiment.config.precision, experiment.deterministic)
-    on_cpu = fabric.device.type == "cpu"
-    with one_thread(on_cpu and (experiment.deterministic or experiment.size <= SMALL)):
+    with one_thread(experiment.single_threaded(fabric.device)):
         training = Training(experiment, fabric)
         watch = Watch(training, unit, rungs, at_rung)
 

@@ -125,11 +125,12 @@ def _on_graph(found: Mapping[str, Any]) -> Iterator[Advice]:
             "their own features",
         )
     homophily = found["homophily"]
-    if homophily and (homophily["adjusted"] or 1.0) < HETEROPHILIC:
+    adjusted = homophily and homophily["adjusted"]
+    if adjusted is not None and adjusted < HETEROPHILIC:
         yield Advice(
             False,
             f"neighbours hardly share their class (adjusted homophily "
-            f"{homophily['adjusted']:.2f}): compare with --model mlp, which ignores the edges, and "
+            f"{adjusted:.2f}): compare with --model mlp, which ignores the edges, and "
             "try --head residual, which keeps a node's own features apart",
         )
     wide = degree["max"] > DIFFERENT_DEGREES * max(degree["median"], 1)
