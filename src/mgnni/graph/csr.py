@@ -147,18 +147,48 @@ class SparseMatrix:
         - **input and output of products:** ``(num_nodes, channels)``
     """
 
+    is_sharded: bool = False  # whether other processes hold other rows, see mgnni.distributed
+
     def __init__(self, pattern: Pattern, values: Tensor) -> None:
         self.pattern, self.values = pattern, values
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes of all graphs."""
+        """Number of nodes of all graphs; of a sharded matrix, those of this process."""
         return self.pattern.num_nodes
+
+    @property
+    def total_nodes(self) -> int:
+        """Number of nodes of all processes."""
+        return self.num_nodes
+
+    @property
+    def lengths(self) -> Tensor:
+        """Number of entries of each row, on the CPU."""
+        return self.pattern.lengths
 
     @property
     def longest_row(self) -> int:
         """Largest number of entries in a row."""
         return self.pattern.longest_row
+
+    def sum_over_processes(self, x: Tensor) -> Tensor:
+        """Return the sum of ``x`` over the processes that hold rows; here there is only one."""
+        return x
+
+    def max_over_processes(self, x: Tensor) -> Tensor:
+        """Return the largest ``x`` of the processes that hold rows; here there is only one."""
+        return x
+
+    def agreed(self, x: Tensor) -> Tensor:
+        """Return ``x`` of the first of the processes that hold rows; here there is only one."""
+        return x
+
+    def magnitudes(self) -> tuple[SparseMatrix, SparseMatrix]:
+        """Return the matrix of absolute values and its transpose, in float64."""
+        values = self.values.detach().abs().double()
+        transposed, order = self.pattern.transposed
+        return SparseMatrix(self.pattern, values), SparseMatrix(transposed, values[order])
 
     @property
     def dtype(self) -> torch.dtype:
@@ -194,6 +224,12 @@ class SparseMatrix:
         if x.size(1) == 1 and x.device.type == "cpu":  # twice as fast as a matrix of one column
             return out.view(-1).addmv_(self.matrix, x.view(-1), beta=beta, alpha=factor).view_as(x)
         return out.addmm_(self.matrix, x, beta=beta, alpha=factor)
+
+    def hop(self, x: Tensor, power: int) -> Tensor:
+        """Return ``P^power x``, outside of autograd."""
+        for _ in range(power):
+            x = self.multiply(x)
+        return x
 
     def to_dense(self) -> Tensor:
         """Return the dense matrix, for small graphs and for tests; differentiable."""

@@ -70,7 +70,9 @@ class Cache:
         ):
             return None
         one = one_if_shared(bias)
-        if last.bias.shape != one.shape or not torch.equal(last.bias, one):
+        changed = last.bias.shape != one.shape or not torch.equal(last.bias, one)
+        # All processes must solve if one of them has to.
+        if bool(equations.operator.max_over_processes(torch.tensor(float(changed)))):
             return None
         solution = last.solution
         return Solution(solution.z.detach(), solution.hop, solution.records)
@@ -79,15 +81,17 @@ class Cache:
         """Keeps a solution in place of the last one."""
         self._solved = None
         z = solution.z
-        learned = plan.equations.operator.values.requires_grad
-        if self.previous is None or z.numel() > LARGEST or z.is_inference() or learned:
+        operator = plan.equations.operator
+        learned = operator.values.requires_grad
+        size = len(z) * operator.total_nodes * z.size(-1)
+        if self.previous is None or size > LARGEST or z.is_inference() or learned:
             return
         # Detached, so that the cache does not keep the autograd graph of the pass alive.
         kept = Solution(z.detach(), solution.hop, solution.records)
         equations, one = plan.equations, one_if_shared(bias).clone()
-        operator, settings = weakref.ref(equations.operator), (equations.scales, equations.gamma)
+        settings = (equations.scales, equations.gamma, plan.options)
         self._solved = _Solved(
-            operator, (*settings, plan.options), equations.weights, one, kept, z._version
+            weakref.ref(operator), settings, equations.weights, one, kept, z._version
         )
 
     def start(self, kind: tuple[int, bool], operator: Propagation, bias: Tensor) -> Tensor | None:

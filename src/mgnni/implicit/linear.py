@@ -92,7 +92,8 @@ class _Request:
 
     def prepare(self, weight: Tensor) -> Plan:
         """Returns the plan for a weight."""
-        weights = Weights(weight.detach(), self.gram)
+        agreed = self.propagation.agreed if self.propagation.is_sharded else None
+        weights = Weights(weight.detach(), self.gram, agreed=agreed)
         equations = Equations(self.propagation, self.scales, self.gamma, weights)
         # A copy of wide weights is as large as many states.
         low = self.memory == "low" and weights.channels > WIDE

@@ -108,7 +108,10 @@ class Equations:
     def hop(self, z: Tensor) -> Tensor:
         r"""Returns :math:`P^{m_i} Z_i` for every equation, in the shape of ``z``."""
         hopped = torch.empty(z.shape, dtype=z.dtype, device=z.device)
-        if z.device.type == "cuda":
+        if self.operator.is_sharded:  # all processes must take the same products
+            for index, scale in enumerate(self.scales):
+                hopped[index] = self.operator.hop(z[index], scale)
+        elif z.device.type == "cuda":
             self._hop_cuda(z, hopped)
         else:
             self._hop_cpu(z, hopped)

@@ -18,6 +18,7 @@ from mgnni.solve.plan import Expansions, Method, Plan, Previous
 from mgnni.solve.refine import RefinedPlan
 from mgnni.solve.result import Options
 from mgnni.solve.rows import Wide
+from mgnni.solve.sharded import ShardedChebyshev, ShardedSeries
 from mgnni.solve.sweep import Chebyshev, Series
 from mgnni.solve.weights import WIDE, check_finite_weight
 
@@ -40,6 +41,11 @@ METHODS: dict[str, type[Method]] = {
     )
 }
 SOLVERS = (*METHODS, "auto")
+# Those that work if the nodes are spread over several processes.
+SHARDED: dict[str, type[Method]] = {
+    method.name: method
+    for method in (Picard, ConjugateGradients, GMRES, ShardedSeries, ShardedChebyshev)
+}
 
 
 def prepare(equations: Equations, options: Options, previous: Previous | None = None) -> Plan:
@@ -86,7 +92,8 @@ def _refined(
     equations: Equations, options: Options, expansions: Expansions | None = None
 ) -> RefinedPlan:
     equations.require_contraction()
-    method = METHODS[choose(equations, options)](equations, expansions)
+    known = SHARDED if equations.operator.is_sharded else METHODS
+    method = known[choose(equations, options)](equations, expansions)
     return RefinedPlan(equations, options, on_core(method, equations))
 
 
@@ -98,12 +105,14 @@ def choose(equations: Equations, options: Options) -> str:
     use the Chebyshev expansion, and all others the Neumann series. Wider symmetric weights are
     solved row by row if the graphs have no more nodes than channels, and by conjugate gradients
     otherwise. What remains is iterated: by Picard iteration where that takes few steps, else by
-    GMRES. Tiny graphs that would need thousands of iterations are factorised densely.
+    GMRES. Tiny graphs that would need thousands of iterations are factorised densely. Over several
+    processes, all symmetric weights are decoupled, and nothing is factorised.
     """
     name = check_choice("solver", options.solver, SOLVERS)
     symmetric, weights = equations.operator.symmetric, equations.weights
+    sharded = equations.operator.is_sharded
     if name == "auto":
-        if weights.symmetric and equations.channels <= WIDE:
+        if weights.symmetric and (equations.channels <= WIDE or sharded):
             name = "chebyshev" if symmetric else "series"
             if symmetric and equations.operator.prefers_spectrum:
                 name = "spectral"
@@ -112,8 +121,15 @@ def choose(equations: Equations, options: Options) -> str:
             name = "wide" if small else "cg"
         else:
             name = "picard" if max(equations.contractions) <= FEW_STEPS else "gmres"
-        return "dense" if name != "spectral" and _prefers_dense(equations, options.tol) else name
+        if name == "spectral" or sharded or not _prefers_dense(equations, options.tol):
+            return name
+        return "dense"
     method = METHODS[name]
+    if sharded and name not in SHARDED:
+        raise ArgumentError(
+            f"'solver' must be one of {sorted(SHARDED)} or 'auto' over several processes (got "
+            f"{name!r}), which needs the whole graph; use solver='auto'"
+        )
     for needed, given, what in (
         (method.needs_symmetric_operator, symmetric, "operator"),
         (method.needs_symmetric_weight, weights.symmetric, "weight"),

@@ -1,0 +1,178 @@
+"""The processes that share a graph, arranged in rows and columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
+
+from mgnni.distributed.collectives import lost_process, summed
+from mgnni.errors import ArgumentError, check_choice, check_int
+
+DEVICES = ("auto", "cpu", "cuda")
+STARTUP = timedelta(minutes=10)  # that processes may need to read their data
+SILENCE = 25.0  # seconds after which a process that does not answer is given up
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessMesh:
+    """The processes of a training, arranged in rows and columns. Make one with :func:`start_mesh`.
+
+    The processes of a row axis hold different nodes; those of a column axis solve for different
+    columns of the states.
+
+    Args:
+        mesh (DeviceMesh): The processes, with dimensions ``"columns"`` and ``"rows"``.
+        everyone (ProcessGroup): All processes of the mesh.
+        device (torch.device): The device of this process.
+    """
+
+    mesh: DeviceMesh
+    everyone: dist.ProcessGroup
+    device: torch.device
+
+    @property
+    def rows(self) -> int:
+        """Number of parts of the nodes."""
+        return self.mesh.size(1)
+
+    @property
+    def columns(self) -> int:
+        """Number of parts of the columns."""
+        return self.mesh.size(0)
+
+    @property
+    def row(self) -> int:
+        """The part of the nodes that this process holds, from 0."""
+        return self.mesh.get_local_rank("rows")
+
+    @property
+    def column(self) -> int:
+        """The part of the columns that this process solves for, from 0."""
+        return self.mesh.get_local_rank("columns")
+
+    @property
+    def row_group(self) -> dist.ProcessGroup:
+        """The processes that hold the other nodes, for the same columns."""
+        return self.mesh.get_group("rows")
+
+    @property
+    def column_group(self) -> dist.ProcessGroup:
+        """The processes that solve for the other columns, at the same nodes."""
+        return self.mesh.get_group("columns")
+
+    @property
+    def rank(self) -> int:
+        """Number of this process, from 0."""
+        return dist.get_rank(self.everyone)
+
+    @property
+    def size(self) -> int:
+        """Number of processes."""
+        return self.rows * self.columns
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Return the sum of a tensor over all processes, for example of a loss."""
+        return summed(x, self.everyone)
+
+    def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Replace the gradients of parameters by their sums over all processes.
+
+        Every process differentiates the loss of its own nodes. Parameters without a gradient must
+        be the same ones everywhere.
+
+        Args:
+            parameters (Iterable[Tensor]): The parameters, in the same order everywhere.
+
+        Shapes:
+            - **parameters:** any shapes
+        """
+        grads = [one.grad for one in parameters if one.grad is not None]
+        if not grads:
+            return
+        total = summed(torch.cat([grad.flatten() for grad in grads]), self.everyone)
+        for grad, part in zip(grads, total.split([one.numel() for one in grads]), strict=True):
+            grad.copy_(part.view_as(grad))
+
+    def barrier(self) -> None:
+        """Wait for all processes, up to ten minutes: they may read their data at unequal speed."""
+        with lost_process():
+            dist.barrier()
+
+
+def start_mesh(
+    rows: int = 1, columns: int = 1, device: str = "auto", silence: float = SILENCE
+) -> ProcessMesh:
+    """Connect the processes that ``torchrun`` has started, and arrange them.
+
+    Without ``torchrun``, the mesh is this process alone. CPUs communicate by gloo, CUDA devices by
+    NCCL.
+
+    Args:
+        rows (int, optional): Number of parts of the nodes. (default: :obj:`1`)
+        columns (int, optional): Number of parts of the columns of the states.
+            (default: :obj:`1`)
+        device (str, optional): ``"auto"``, ``"cpu"`` or ``"cuda"``; every process of a machine
+            has a GPU of its own. (default: :obj:`"auto"`)
+        silence (float, optional): Seconds after which a process that does not answer is given up,
+            and all others stop. (default: :obj:`25.0`)
+    """
+    check_int("rows", rows)
+    check_int("columns", columns)
+    place = _device(check_choice("device", device, DEVICES))
+    if not dist.is_initialized():
+        _connect("nccl" if place.type == "cuda" else "gloo")
+    world = dist.get_world_size()
+    if rows * columns != world:
+        raise ArgumentError(
+            f"'rows' times 'columns' must be the number of processes, {world} (got {rows} times "
+            f"{columns}); start {rows * columns} with torchrun --nproc-per-node {rows * columns}"
+        )
+    # Processes of a row axis talk most, so they are neighbours.
+    ranks = torch.arange(world).view(columns, rows)
+    limit = timedelta(seconds=silence)
+    column = _own_group(ranks.T.tolist(), limit)
+    row = _own_group(ranks.tolist(), limit)
+    everyone = _own_group([ranks.flatten().tolist()], limit)
+    mesh = DeviceMesh.from_group(
+        [column, row], place.type, mesh=ranks, mesh_dim_names=("columns", "rows")
+    )
+    return ProcessMesh(mesh, everyone, place)
+
+
+def _own_group(lists: list[list[int]], limit: timedelta) -> dist.ProcessGroup:
+    """Create groups of processes, which all processes must do, and return that of this one."""
+    with lost_process():
+        groups = [dist.new_group(ranks, timeout=limit) for ranks in lists]
+    here = next(i for i, ranks in enumerate(lists) if dist.get_rank() in ranks)
+    return groups[here]
+
+
+def _device(name: str) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ArgumentError(f"'device' {name} is not available here; use cpu, or auto")
+    if name == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    if device.index >= torch.cuda.device_count():
+        raise ArgumentError(
+            "'device' cuda needs a GPU for every process of a machine (got process "
+            f"{device.index}, from 0, and {torch.cuda.device_count()} GPUs); start fewer, or use "
+            "cpu"
+        )
+    torch.cuda.set_device(device)
+    return device
+
+
+def _connect(backend: str) -> None:
+    if "RANK" in os.environ:  # started by torchrun
+        with lost_process():
+            dist.init_process_group(backend, timeout=STARTUP)
+    else:
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)

@@ -1,0 +1,270 @@
+"""The operator of a graph whose nodes are spread over several processes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from mgnni.distributed.collectives import from_first, gathered, largest, summed
+from mgnni.distributed.columns import ColumnAxis
+from mgnni.distributed.halo import RowShard
+from mgnni.distributed.mesh import ProcessMesh
+from mgnni.distributed.partition import Layout, partition
+from mgnni.errors import ArgumentError
+from mgnni.graph.csr import Pattern
+from mgnni.graph.edges import check_dtype
+from mgnni.graph.normalize import Bound, NodeNorm
+from mgnni.graph.propagation import Propagation
+
+
+class ShardedPropagation(Propagation):
+    r"""The operator :math:`P` of a graph over the processes of a mesh. Make one with :func:`shard`.
+
+    Every process has some :attr:`nodes`, and calls models and solvers with the features of these
+    nodes only. All processes must do so at the same time. The equations are those of the whole
+    graph, and so are the certificates.
+
+    Args:
+        mesh (ProcessMesh): The processes.
+        layout (Layout): Which process has which nodes.
+        rows (RowShard): The rows of :math:`P` that belong to the part of this process.
+        whole (Propagation): The operator of the whole graph, or another one of the same graph;
+            what is proven about it holds here. It is not kept.
+        norm (NodeNorm): The norm of its bound, with the weights of the nodes of this process.
+        lengths (Tensor): Number of entries of each row of this process.
+        longest_row (int): Largest number of entries in any row.
+
+    Attributes:
+        nodes (Tensor): The nodes of this process, as numbers of nodes of the whole graph.
+
+    Shapes:
+        - **lengths, nodes:** ``(num_local_nodes,)``
+    """
+
+    is_sharded = True
+    core = None  # type: ignore[assignment]  # solves on a part of the nodes are not sharded
+    _other: ShardedPropagation | None = None  # the adjoint, unless it is this operator
+
+    def __init__(
+        self,
+        mesh: ProcessMesh,
+        layout: Layout,
+        rows: RowShard,
+        whole: Propagation,
+        norm: NodeNorm,
+        lengths: Tensor,
+        longest_row: int,
+    ) -> None:
+        # Not that of Propagation, which needs the pattern of the whole graph.
+        self.mesh, self.layout, self.rows = mesh, layout, rows
+        self.columns = ColumnAxis(layout.blocks(mesh.row), mesh.column, mesh.column_group)
+        self.nodes = layout.nodes(mesh.row, mesh.column)
+        self.values = rows.values
+        self.symmetric, self.normalization = whole.symmetric, whole.normalization
+        self.bound = Bound(whole.norm_bound, norm, whole.reason)
+        self.batch, self.num_graphs = None, 1
+        self.unit = max(whole.unit, torch.finfo(rows.dtype).eps)
+        self.prefers_spectrum = False
+        self._lengths, self._longest_row = lengths, longest_row
+
+    @property
+    def pattern(self) -> Pattern:  # type: ignore[override]
+        """Not available: this process knows its own rows only."""
+        raise ArgumentError(
+            "'propagation' must hold the whole graph for a model or solver that reads single "
+            "edges (got one over several processes); use MGNNI with input_map='mlp' and "
+            "solver='auto', or train in one process"
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of this process."""
+        return self.nodes.numel()
+
+    @property
+    def total_nodes(self) -> int:
+        """Number of nodes of all processes."""
+        return self.layout.num_nodes
+
+    @property
+    def largest_graph(self) -> int:
+        """Number of nodes of all processes."""
+        return self.layout.num_nodes
+
+    @property
+    def lengths(self) -> Tensor:
+        """Number of entries of each row of this process, on the CPU."""
+        return self._lengths
+
+    @property
+    def longest_row(self) -> int:
+        """Largest number of entries in a row of any process."""
+        return self._longest_row
+
+    def local(self, x: Tensor) -> Tensor:
+        """Return the rows of this process out of those of all nodes.
+
+        Shapes:
+            - **x:** ``(total_nodes, *)``
+            - **output:** ``(num_nodes, *)``
+        """
+        return x[self.nodes.to(x.device)]
+
+    def gather(self, x: Tensor) -> Tensor:
+        """Return the rows of all nodes, in their order; not differentiable.
+
+        Args:
+            x (Tensor): The rows of this process.
+
+        Shapes:
+            - **x:** ``(num_nodes, *)``
+            - **output:** ``(total_nodes, *)``
+        """
+        layout, mesh = self.layout, self.mesh
+        # Process c * rows + r holds block c of part r.
+        places = [(r, c) for c in range(mesh.columns) for r in range(mesh.rows)]
+        rows = gathered(x, [layout.blocks(r)[c] for r, c in places], mesh.everyone)
+        nodes = torch.cat([layout.nodes(r, c) for r, c in places]).to(x.device)
+        out = torch.empty_like(rows)
+        out[nodes] = rows
+        return out
+
+    def sum_over_processes(self, x: Tensor) -> Tensor:
+        """Return the sum of ``x`` over all processes."""
+        return summed(x.to(self.device), self.mesh.everyone).to(x.device)
+
+    def max_over_processes(self, x: Tensor) -> Tensor:
+        """Return the largest ``x`` of all processes."""
+        return largest(x.to(self.device), self.mesh.everyone).to(x.device)
+
+    def agreed(self, x: Tensor) -> Tensor:
+        """Return ``x`` of the first process, if others may differ from it by rounding."""
+        return from_first(x.to(self.device), self.mesh.everyone).to(x.device)
+
+    def multiply(self, x: Tensor) -> Tensor:
+        """Return ``P x``, outside of autograd."""
+        return self.hop(x, 1)
+
+    def multiply_into(
+        self, out: Tensor, x: Tensor, factor: float = 1.0, beta: float = 0.0
+    ) -> Tensor:
+        """Overwrite ``out`` with ``factor * P x + beta * out`` and return it."""
+        product = self.hop(x, 1)
+        return out.mul_(beta).add_(product, alpha=factor) if beta else out.copy_(factor * product)
+
+    def hop(self, x: Tensor, power: int) -> Tensor:
+        """Return ``P^power x``, outside of autograd."""
+        columns = x.size(1)
+        x = self.columns.to_columns(x)
+        for _ in range(power):
+            x = self.rows.multiply(x)
+        return self.columns.to_rows(x, columns)
+
+    def magnitudes(self) -> tuple[ShardedPropagation, ShardedPropagation]:
+        """Return the operator of absolute values and its transpose, in float64."""
+        return self._with(self.rows.magnitude()), self.adjoint()._with(
+            self.adjoint().rows.magnitude()
+        )
+
+    def adjoint(self) -> ShardedPropagation:
+        r"""Return the map :math:`X \mapsto P^{\top} X`."""
+        return self if self._other is None else self._other
+
+    def to(self, target: str | torch.device | torch.dtype) -> ShardedPropagation:
+        """Return the operator in another floating-point dtype; it cannot change its device."""
+        if not isinstance(target, torch.dtype):
+            if torch.device(target) != self.device:
+                raise ArgumentError(
+                    f"'device' of a propagation over several processes must stay {self.device} "
+                    f"(got {target}); move the graph before it is sharded"
+                )
+            return self
+        dtype = check_dtype(target)
+        return self if dtype is self.dtype else self._pair(dtype)
+
+    @cached_property
+    def _double(self) -> ShardedPropagation:
+        return self._pair(torch.float64)
+
+    def _pair(self, dtype: torch.dtype) -> ShardedPropagation:
+        """Return this operator in another dtype, together with its adjoint."""
+        found = self._with(self.rows.to(dtype))
+        if self._other is not None:
+            found._other = self._other._with(self._other.rows.to(dtype))
+            found._other._other = found
+        return found
+
+    def _with(self, rows: RowShard) -> ShardedPropagation:
+        about = self.norm, self._lengths, self._longest_row
+        return ShardedPropagation(self.mesh, self.layout, rows, self, *about)
+
+    def __reduce__(self) -> str:
+        raise ArgumentError(
+            "a propagation over several processes cannot be copied or stored (got one); build it "
+            "again from the whole graph"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"ShardedPropagation(num_nodes={self.num_nodes} of {self.total_nodes}, "
+            f"rows={self.mesh.rows}, columns={self.mesh.columns}, "
+            f"normalization={self.normalization!r}, norm_bound={self.norm_bound:.6g}, "
+            f"dtype={self.dtype}, device={str(self.device)!r})"
+        )
+
+
+def shard(
+    propagation: Propagation, mesh: ProcessMesh, partition_by: str | Tensor = "order"
+) -> ShardedPropagation:
+    """Spread the operator of a graph over the processes of a mesh.
+
+    Every process passes the whole operator, and keeps its own rows. The original can be deleted
+    afterwards.
+
+    Args:
+        propagation (Propagation): The operator of the whole graph: one graph, with constant edge
+            weights.
+        mesh (ProcessMesh): The processes.
+        partition_by (str or Tensor, optional): ``"order"``, ``"metis"``, see
+            :func:`~mgnni.distributed.partition.partition`, or the part of each node, from 0 to
+            ``mesh.rows - 1``. (default: :obj:`"order"`)
+
+    Shapes:
+        - **partition_by:** ``(num_nodes,)``, if it is a tensor
+    """
+    if propagation.batch is not None or propagation.values.requires_grad:
+        what = "a batch" if propagation.batch is not None else "learnable edge weights"
+        raise ArgumentError(
+            f"'propagation' must be a single graph with constant edge weights (got {what}); "
+            "graphs of a batch are independent, so give each process some of them"
+        )
+    if isinstance(partition_by, Tensor):
+        part = partition_by
+        if part.numel() != propagation.num_nodes:
+            raise ArgumentError(
+                f"'partition_by' must have one number for each of the {propagation.num_nodes} "
+                f"nodes (got {part.numel()})"
+            )
+    else:
+        part = partition(propagation.pattern, mesh.rows, partition_by)
+    # Other machines may have other versions of METIS.
+    agreed = from_first(part.long().to(mesh.device), mesh.everyone).cpu()
+    layout = Layout(agreed, mesh.rows, mesh.columns)
+    here = propagation.to(mesh.device)
+    found = _part_of(here, mesh, layout)
+    if not here.symmetric:
+        found._other = _part_of(here.adjoint(), mesh, layout)
+        found._other._other = found
+    mesh.barrier()
+    return found
+
+
+def _part_of(whole: Propagation, mesh: ProcessMesh, layout: Layout) -> ShardedPropagation:
+    rows = RowShard.from_whole(whole, layout, mesh.row, mesh.row_group)
+    nodes = layout.nodes(mesh.row, mesh.column)
+    weight = whole.norm.weight
+    norm = NodeNorm(whole.norm.kind, None if weight is None else weight[nodes.to(weight.device)])
+    lengths = whole.pattern.lengths[nodes]
+    return ShardedPropagation(mesh, layout, rows, whole, norm, lengths, whole.longest_row)
