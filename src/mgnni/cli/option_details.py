@@ -14,6 +14,7 @@ from mgnni.train.presets import PRESETS
 CHOICES: dict[str, Sequence[str]] = {
     "metric": ("accuracy", "micro_f1", "macro_f1", "balanced_accuracy", "roc_auc"),
     "device": ("auto", "cpu", "cuda", "mps"),
+    "partition": ("order", "metis"),
     "rule": tuple(RULES),
     "preset": PRESETS,
     "schedule": SCHEDULES,

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, Parser, UsageError, one_of
-from mgnni.cli.data import benchmark_options, check_data
+from mgnni.cli.data import benchmark_options, check_data, split_numbers
 from mgnni.cli.folders import training_folder
+from mgnni.cli.mesh import find_mesh
 from mgnni.cli.option_details import CHOICES, FILE_DETAILS, MAP_SOLVERS
 from mgnni.data.catalog import benchmark_named
 from mgnni.data.rules import DEFAULT_RULE
@@ -104,6 +105,12 @@ class Train(Command):
     """Train the runs on one graph one after another: same results, less memory."""
     jobs: int | None = field(default=None, metadata={"unset": "as many as help"})
     """Processes that train the splits of many graphs side by side: same results."""
+    mesh: str | None = field(
+        default=None, metadata={"metavar": "rows=N,columns=N", "unset": "one process"}
+    )
+    """How the processes that torchrun has started share one graph, see docs/scale.md."""
+    partition: str = field(default="order", metadata={"choices": CHOICES["partition"]})
+    """How the nodes are divided among the rows of the mesh; metis needs pymetis."""
     deterministic: bool = False
     """Make the training repeatable bit by bit on the same machine; one thread on a CPU."""
     checkpoint_every: float = 10.0
@@ -215,10 +222,11 @@ class Train(Command):
                 f"--budget is for the choice of a model (got {self.budget:g} minutes for "
                 f"{self.architecture}); leave it out, or pass --model auto"
             )
-        if chooses and self.preset != "paper":
+        given = self.preset if self.preset != "paper" else self.mesh
+        if chooses and given is not None:
             raise UsageError(
-                f"--preset must be left out with --model auto (got {self.preset}), which chooses "
-                "the hyperparameters; choose a --model"
+                f"--preset and --mesh must be left out with --model auto (got {given}), which "
+                "chooses the hyperparameters in one process; choose a --model"
             )
         if not self.checkpoint_every >= 0:
             raise UsageError(
@@ -237,8 +245,9 @@ class Train(Command):
         from mgnni.train.trackers import check_tracker, make_tracker
 
         check_tracker(self.log)
+        mesh = find_mesh(self.mesh, self.partition, self.device)
         source, config = self.find()
-        runs = runs_of(source.task, self._splits(), self.seeds)
+        runs = runs_of(source.task, split_numbers(self.split), self.seeds)
         experiment = Experiment(
             source,
             config,
@@ -254,6 +263,9 @@ class Train(Command):
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", source.task.name + other)
         if self.resume:
             check_resumable(output)
+        if mesh is not None and mesh.rank > 0:  # the first process reports
+            train(experiment, output, self.resume, mesh=mesh)
+            return
         try:
             with training_folder(output, self.checkpoint_every):
                 describe = partial(show_source, source, config, _note if self.json else None)
@@ -270,7 +282,7 @@ class Train(Command):
                     make_tracker(self.log, experiment, output) as tracker,
                 ):
                     after, first = tracker.after(clock), None if chooses else describe
-                    fitted = train(experiment, output, self.resume, after, _note, first, state)
+                    fitted = train(experiment, output, self.resume, after, _note, first, state, mesh)
                     tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
@@ -284,16 +296,6 @@ class Train(Command):
             return
         data = (self.data, *(("--option", *self.option) if self.option else ()))
         show_training(report, output, data, resumed=clock.epochs == 0)
-
-    def _splits(self) -> str | list[int]:
-        if self.split == ("all",):
-            return "all"
-        try:
-            return [int(number) for number in self.split]
-        except ValueError:
-            raise UsageError(
-                f"--split must be numbers from 0, or all (got {' '.join(self.split)})"
-            ) from None
 
 
 def _note(text: str) -> None:

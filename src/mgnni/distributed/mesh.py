@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -13,7 +14,10 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from mgnni.distributed.collectives import lost_process, summed
-from mgnni.errors import ArgumentError, check_choice, check_int
+from mgnni.distributed.partition import PARTITIONS
+from mgnni.errors import ArgumentError, MgnniError, check_choice, check_int
+
+T = TypeVar("T")
 
 DEVICES = ("auto", "cpu", "cuda")
 STARTUP = timedelta(minutes=10)  # that processes may need to read their data
@@ -31,11 +35,14 @@ class ProcessMesh:
         mesh (DeviceMesh): The processes, with dimensions ``"columns"`` and ``"rows"``.
         everyone (ProcessGroup): All processes of the mesh.
         device (torch.device): The device of this process.
+        partition (str, optional): How the nodes are divided among the rows.
+            (default: :obj:`"order"`)
     """
 
     mesh: DeviceMesh
     everyone: dist.ProcessGroup
     device: torch.device
+    partition: str = "order"
 
     @property
     def rows(self) -> int:
@@ -100,6 +107,27 @@ class ProcessMesh:
         for grad, part in zip(grads, total.split([one.numel() for one in grads]), strict=True):
             grad.copy_(part.view_as(grad))
 
+    def by_first(self, work: Callable[[], T]) -> T:
+        """Call a function in the first process, and return its result in all of them.
+
+        An error of the library is raised in all of them, too.
+
+        Args:
+            work (Callable): The function; its result is pickled.
+        """
+        done: list[Any] = [None, None]
+        if self.rank == 0:
+            try:
+                done[0] = work()
+            except MgnniError as error:
+                done[1] = error
+        with lost_process():
+            dist.broadcast_object_list(done, device=self.device)
+        if done[1] is not None:
+            raise done[1]
+        result: T = done[0]
+        return result
+
     def barrier(self) -> None:
         """Wait for all processes, up to ten minutes: they may read their data at unequal speed."""
         with lost_process():
@@ -107,7 +135,12 @@ class ProcessMesh:
 
 
 def start_mesh(
-    rows: int = 1, columns: int = 1, device: str = "auto", silence: float = SILENCE
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    partition: str = "order",
+    device: str = "auto",
+    silence: float = SILENCE,
 ) -> ProcessMesh:
     """Connect the processes that ``torchrun`` has started, and arrange them.
 
@@ -118,6 +151,8 @@ def start_mesh(
         rows (int, optional): Number of parts of the nodes. (default: :obj:`1`)
         columns (int, optional): Number of parts of the columns of the states.
             (default: :obj:`1`)
+        partition (str, optional): How the nodes are divided among the rows, see
+            :func:`mgnni.distributed.partition.partition`. (default: :obj:`"order"`)
         device (str, optional): ``"auto"``, ``"cpu"`` or ``"cuda"``; every process of a machine
             has a GPU of its own. (default: :obj:`"auto"`)
         silence (float, optional): Seconds after which a process that does not answer is given up,
@@ -125,6 +160,7 @@ def start_mesh(
     """
     check_int("rows", rows)
     check_int("columns", columns)
+    check_choice("partition", partition, PARTITIONS)
     place = _device(check_choice("device", device, DEVICES))
     if not dist.is_initialized():
         _connect("nccl" if place.type == "cuda" else "gloo")
@@ -143,7 +179,7 @@ def start_mesh(
     mesh = DeviceMesh.from_group(
         [column, row], place.type, mesh=ranks, mesh_dim_names=("columns", "rows")
     )
-    return ProcessMesh(mesh, everyone, place)
+    return ProcessMesh(mesh, everyone, place, partition)
 
 
 def _own_group(lists: list[list[int]], limit: timedelta) -> dist.ProcessGroup:

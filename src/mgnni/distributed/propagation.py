@@ -216,7 +216,7 @@ class ShardedPropagation(Propagation):
 
 
 def shard(
-    propagation: Propagation, mesh: ProcessMesh, partition_by: str | Tensor = "order"
+    propagation: Propagation, mesh: ProcessMesh, partition_by: Tensor | None = None
 ) -> ShardedPropagation:
     """Spread the operator of a graph over the processes of a mesh.
 
@@ -227,12 +227,11 @@ def shard(
         propagation (Propagation): The operator of the whole graph: one graph, with constant edge
             weights.
         mesh (ProcessMesh): The processes.
-        partition_by (str or Tensor, optional): ``"order"``, ``"metis"``, see
-            :func:`~mgnni.distributed.partition.partition`, or the part of each node, from 0 to
-            ``mesh.rows - 1``. (default: :obj:`"order"`)
+        partition_by (Tensor, optional): The part of each node, from 0 to ``mesh.rows - 1``.
+            (default: as ``mesh.partition`` says)
 
     Shapes:
-        - **partition_by:** ``(num_nodes,)``, if it is a tensor
+        - **partition_by:** ``(num_nodes,)``
     """
     if propagation.batch is not None or propagation.values.requires_grad:
         what = "a batch" if propagation.batch is not None else "learnable edge weights"
@@ -240,15 +239,14 @@ def shard(
             f"'propagation' must be a single graph with constant edge weights (got {what}); "
             "graphs of a batch are independent, so give each process some of them"
         )
-    if isinstance(partition_by, Tensor):
-        part = partition_by
-        if part.numel() != propagation.num_nodes:
-            raise ArgumentError(
-                f"'partition_by' must have one number for each of the {propagation.num_nodes} "
-                f"nodes (got {part.numel()})"
-            )
-    else:
-        part = partition(propagation.pattern, mesh.rows, partition_by)
+    part = partition_by
+    if part is None:
+        part = partition(propagation.pattern, mesh.rows, mesh.partition)
+    elif part.numel() != propagation.num_nodes:
+        raise ArgumentError(
+            f"'partition_by' must have one number for each of the {propagation.num_nodes} nodes "
+            f"(got {part.numel()})"
+        )
     # Other machines may have other versions of METIS.
     agreed = from_first(part.long().to(mesh.device), mesh.everyone).cpu()
     layout = Layout(agreed, mesh.rows, mesh.columns)

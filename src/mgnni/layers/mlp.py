@@ -128,6 +128,17 @@ class SparseMatrix:
         """Index of each entry in the flattened dense matrix, as wrapping 32-bit integers."""
         return (self.row * self.num_columns + self.col).to(torch.int32)
 
+    def place_among(self, rows: Tensor | None) -> Tensor:
+        r"""As :attr:`place`, in a larger matrix of which this one has the given rows.
+
+        Shapes:
+            - **rows:** :math:`(|\mathcal{V}|)`
+            - **output:** :math:`(nnz)`
+        """
+        if rows is None:
+            return self.place
+        return (rows[self.row] * self.num_columns + self.col).to(torch.int32)
+
     @cached_property
     @torch.inference_mode(False)
     def transposed(self) -> tuple[SparseMatrix, Tensor]:
@@ -186,7 +197,7 @@ def sparse_linear(matrix: SparseMatrix, dropout: Dropout, weight: Tensor, bias: 
         - **bias:** :math:`(F_{out})`
         - **output:** :math:`(|\mathcal{V}|, F_{out})`
     """
-    values = dropout(matrix.values.to(weight.dtype), matrix.place)
+    values = dropout(matrix.values.to(weight.dtype), matrix.place_among(dropout.rows))
     product: Tensor = _Multiply.apply(  # type: ignore[no-untyped-call]
         values.unsqueeze(0), weight.mT.unsqueeze(0), matrix
     )

@@ -80,6 +80,8 @@ class Dropout(nn.Module):
         keyed (bool): Whether the mask is computed from ``key`` instead of torch's random number
             generator.
         key (torch.Tensor): A 64-bit integer; a buffer that is not part of ``state_dict``.
+        rows (torch.Tensor, optional): Number of each row in the input of all processes, if this
+            one has only some of them.
 
     Shapes:
         - **input:** :math:`(*)`
@@ -92,6 +94,7 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
         self.keyed = False
+        self.rows: Tensor | None = None
         self.register_buffer("key", torch.zeros((), dtype=torch.long), persistent=False)
 
     def forward(self, x: Tensor, place: Tensor | None = None) -> Tensor:
@@ -106,6 +109,10 @@ class Dropout(nn.Module):
             return x
         if not self.keyed:
             return nn.functional.dropout(x, self.p)
+        if place is None and self.rows is not None:
+            width = x.size(1)
+            column = torch.arange(width, device=x.device)
+            place = (self.rows.unsqueeze(1) * width + column).to(torch.int32)
         if x.device.type == "cuda" and x.dtype is torch.float32 and why_not() is None:
             fused: Tensor = _Drop.apply(x, self.key, place, self.p)  # type: ignore[no-untyped-call]
             return fused

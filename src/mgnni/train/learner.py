@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from mgnni.data.task import Task
+from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import DataError, DivergenceError
 from mgnni.implicit.linear import deferred
 from mgnni.solve.result import SolveLog
@@ -65,7 +66,12 @@ class Learner(ABC):
         config (Config): Model and training hyperparameters.
         runs (Sequence[Run]): Splits and seeds; logits have shape ``(runs, rows, classes)``.
         fabric (Fabric): Device and precision.
+
+    Attributes:
+        mesh (ProcessMesh, optional): The processes that share a batch.
     """
+
+    mesh: ProcessMesh | None = None
 
     def __init__(self, task: Task, config: Config, runs: Sequence[Run], fabric: Fabric) -> None:
         self.task, self.config, self.fabric = task, config, fabric
@@ -149,6 +155,9 @@ class Learner(ABC):
         loss = row_losses(self.module(*inputs), labels)
         loss = (loss * weight).sum(-1)
         self.fabric.backward(loss.sum())
+        if self.mesh is not None:  # every process had a part of the loss
+            self.mesh.sum_gradients(self.ensemble.stacks)
+            loss = self.mesh.sum(loss.detach())
         if self.config.clip is not None:
             self._clip(self.config.clip)
         self.optimizer.step()

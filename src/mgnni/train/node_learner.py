@@ -39,17 +39,21 @@ class NodeLearner(Learner):
         order = node_order(graph.x, graph.edge_index, graph.edge_weight)
         self.place = torch.argsort(order)  # row of each node in the inputs
         x = graph.x[order].to(torch.float64 if config.precision == "64" else torch.float32)
-        self.inputs: tuple[Any, ...] = tuple(
-            None if part is None else part.to(fabric.device)
-            for part in (x, self.place[graph.edge_index], graph.edge_weight)
-        )
-        if self._sparse(x):
-            self.inputs = (sparse_features(x).to(fabric.device), *self.inputs[1:])
+        self.dtype = x.dtype
+        self.inputs = self._inputs(x, self.place[graph.edge_index], graph.edge_weight)
         self.parts = {part: self._part(part) for part in ("train", "val")}
         self._logits: Tensor | None = None  # of the current weights
         self._validated: Tensor | None = None  # by the captured epoch
         self._captured: CapturedEpoch | None = None
         self.capturable = fabric.device.type == "cuda" and config.precision in ("32", "tf32")
+
+    def _inputs(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[Any, ...]:
+        """Return the inputs of the model on the device of the training."""
+        x = sparse_features(x) if self._sparse(x) else x
+        return tuple(
+            None if part is None else part.to(self.fabric.device)
+            for part in (x, edge_index, edge_weight)
+        )
 
     def _sparse(self, x: Tensor) -> bool:
         """Whether a sparse product with the features is faster."""
@@ -67,7 +71,7 @@ class NodeLearner(Learner):
         wide = (len(task.classes),) if task.multilabel else ()
         dtype = torch.float32 if task.multilabel else torch.long
         labels = torch.zeros(len(self.runs), n, *wide, dtype=dtype)
-        weight = torch.zeros(len(self.runs), n, dtype=self.inputs[0].dtype)
+        weight = torch.zeros(len(self.runs), n, dtype=self.dtype)
         for place, run in enumerate(self.runs):
             rows = self.place[task.rows(run.split, part)]
             targets = task.targets(run.split, part)

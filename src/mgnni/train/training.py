@@ -11,12 +11,14 @@ from torch import Tensor
 from mgnni.data.assessment.threshold import best_threshold
 from mgnni.data.rules import get_rule
 from mgnni.data.task import Task
+from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError, ConvergenceError
 from mgnni.train.certificates import Certificates
 from mgnni.train.experiment import Experiment
 from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.learner import Learner
 from mgnni.train.node_learner import NodeLearner
+from mgnni.train.sharded_learner import ShardedNodeLearner
 from mgnni.train.runs import EarlyStopping, Epoch, Run, RunResult
 
 if TYPE_CHECKING:
@@ -38,10 +40,13 @@ class Training:
     Args:
         experiment (Experiment): What to train.
         fabric (Fabric): Device and precision.
+        mesh (ProcessMesh, optional): The processes that train together, each of which has a
+            training like this one.
     """
 
     experiment: Experiment
     fabric: Fabric
+    mesh: ProcessMesh | None = None
     finished: list[RunResult] = field(default_factory=list)
     certificates: Certificates = field(default_factory=Certificates)
     log: list[dict[str, Any]] = field(default_factory=list)
@@ -81,7 +86,11 @@ class Training:
                 save()
 
     def _begin(self, runs: Sequence[Run]) -> None:
-        self.learner = learner_for(self.task)(self.task, self.config, runs, self.fabric)
+        about = self.task, self.config, runs, self.fabric
+        if self.mesh is None:
+            self.learner = learner_for(self.task)(*about)
+        else:
+            self.learner = ShardedNodeLearner(*about, self.mesh)
         self.stopping = [EarlyStopping.from_config(self.config) for _ in runs]
         self.curves = [[] for _ in runs]
         self.epoch = 0
