@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import torch
@@ -145,22 +146,43 @@ class ShardedPropagation(Propagation):
 
     def multiply(self, x: Tensor) -> Tensor:
         """Return ``P x``, outside of autograd."""
-        return self.hop(x, 1)
+        return self.columns.to_rows(self.rows.multiply(self.columns.to_columns(x)), x.size(1))
 
     def multiply_into(
         self, out: Tensor, x: Tensor, factor: float = 1.0, beta: float = 0.0
     ) -> Tensor:
         """Overwrite ``out`` with ``factor * P x + beta * out`` and return it."""
-        product = self.hop(x, 1)
+        product = self.multiply(x)
         return out.mul_(beta).add_(product, alpha=factor) if beta else out.copy_(factor * product)
 
-    def hop(self, x: Tensor, power: int) -> Tensor:
-        """Return ``P^power x``, outside of autograd."""
-        columns = x.size(1)
-        x = self.columns.to_columns(x)
-        for _ in range(power):
-            x = self.rows.multiply(x)
-        return self.columns.to_rows(x, columns)
+    def hops(self, z: Tensor, scales: Sequence[int]) -> Tensor:
+        """Return ``P^scale z`` of several states, each with its own scale, outside of autograd.
+
+        The states share their products, and so the exchanges of the halo.
+
+        Args:
+            z (Tensor): The states.
+            scales (Sequence[int]): The power for each of them.
+
+        Shapes:
+            - **z, output:** ``(states, num_nodes, channels)``
+        """
+        count, nodes, channels = z.shape
+        order = sorted(range(count), key=lambda index: -scales[index])
+        width = count * channels
+        x = self.columns.to_columns(z[order].permute(1, 0, 2).reshape(nodes, width))
+        # The columns that still need a product always come first.
+        each = torch.tensor([scales[index] for index in order]).repeat_interleave(channels)
+        own = self.columns.own(each)
+        out = torch.empty_like(x)
+        for step in range(1, max(scales) + 1):
+            wide, rest = int((own >= step).sum()), int((own > step).sum())
+            x = self.rows.multiply(x[:, :wide].contiguous())
+            out[:, rest:wide] = x[:, rest:]
+        back = self.columns.to_rows(out, width).view(nodes, count, channels).permute(1, 0, 2)
+        hopped = torch.empty_like(z, memory_format=torch.contiguous_format)
+        hopped[order] = back
+        return hopped
 
     def magnitudes(self) -> tuple[ShardedPropagation, ShardedPropagation]:
         """Return the operator of absolute values and its transpose, in float64."""

@@ -225,12 +225,6 @@ class SparseMatrix:
             return out.view(-1).addmv_(self.matrix, x.view(-1), beta=beta, alpha=factor).view_as(x)
         return out.addmm_(self.matrix, x, beta=beta, alpha=factor)
 
-    def hop(self, x: Tensor, power: int) -> Tensor:
-        """Return ``P^power x``, outside of autograd."""
-        for _ in range(power):
-            x = self.multiply(x)
-        return x
-
     def to_dense(self) -> Tensor:
         """Return the dense matrix, for small graphs and for tests; differentiable."""
         dense = self.values.new_zeros(self.num_nodes, self.num_nodes)

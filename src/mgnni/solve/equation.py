@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from mgnni.distributed.propagation import ShardedPropagation
 from mgnni.errors import NotContractiveError
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.scratch import scratch
@@ -107,11 +108,10 @@ class Equations:
 
     def hop(self, z: Tensor) -> Tensor:
         r"""Returns :math:`P^{m_i} Z_i` for every equation, in the shape of ``z``."""
+        if isinstance(self.operator, ShardedPropagation):
+            return self.operator.hops(z, self.scales)
         hopped = torch.empty(z.shape, dtype=z.dtype, device=z.device)
-        if self.operator.is_sharded:  # all processes must take the same products
-            for index, scale in enumerate(self.scales):
-                hopped[index] = self.operator.hop(z[index], scale)
-        elif z.device.type == "cuda":
+        if z.device.type == "cuda":
             self._hop_cuda(z, hopped)
         else:
             self._hop_cpu(z, hopped)

@@ -110,7 +110,8 @@ class Weights:
             return Eigenpairs(values[:, :kept].cpu(), vectors[..., :kept].contiguous(), error)
         values, vectors = _decomposed(self.tensor)
         if self.agreed is not None:
-            values, vectors = self.agreed(values), self.agreed(vectors)
+            both = self.agreed(torch.cat([values.unsqueeze(1), vectors], 1))
+            values, vectors = both[:, 0], both[:, 1:]
         return Eigenpairs(values.cpu(), vectors.to(self.tensor))
 
     def device_eigenpairs(self, basis: Tensor | None = None) -> tuple[Tensor, Tensor]:
