@@ -10,7 +10,7 @@ from mgnni.cli.arguments import UsageError
 if TYPE_CHECKING:
     from mgnni.distributed.mesh import ProcessMesh
 
-AXES = ("rows", "columns")
+AXES = ("rows", "columns", "batch")
 
 
 def find_mesh(text: str | None, partition: str, device: str) -> ProcessMesh | None:
@@ -50,7 +50,7 @@ def _sizes(text: str) -> dict[str, int]:
         if name not in AXES or not number.isdecimal() or int(number) < 1 or name in found:
             raise UsageError(
                 f"--mesh must be NAME=NUMBER, separated by commas, with the names "
-                f"{' and '.join(AXES)} (got {text!r}); for example rows=2,columns=2"
+                f"{', '.join(AXES)} (got {text!r}); for example rows=2,columns=2"
             )
         found[name] = int(number)
     return found

@@ -108,7 +108,7 @@ def gathered(x: Tensor, counts: Sequence[int], group: dist.ProcessGroup) -> Tens
         - **x:** ``(rows, *)``
         - **output:** ``(sum(counts), *)``
     """
-    if dist.get_world_size(group) == 1:
+    if dist.get_world_size(group) == 1 or sum(counts) == 0:
         return x
     # Collectives want equal sizes, so short blocks are padded.
     block = x.new_zeros(max(counts), *x.shape[1:])

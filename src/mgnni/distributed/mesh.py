@@ -1,4 +1,4 @@
-"""The processes that share a graph, arranged in rows and columns."""
+"""The processes that train together, and how they share the work."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ SILENCE = 25.0  # seconds after which a process that does not answer is given up
 
 @dataclass(frozen=True, eq=False)
 class ProcessMesh:
-    """The processes of a training, arranged in rows and columns. Make one with :func:`start_mesh`.
+    """The processes of a training, in a grid. Make one with :func:`start_mesh`.
 
-    The processes of a row axis hold different nodes; those of a column axis solve for different
-    columns of the states.
+    The processes along the rows hold different nodes of one graph, and those along the columns
+    solve for different columns of its states. The processes of a batch have different graphs.
 
     Args:
-        mesh (DeviceMesh): The processes, with dimensions ``"columns"`` and ``"rows"``.
+        mesh (DeviceMesh): The processes, with dimensions ``"batch"``, ``"columns"`` and
+            ``"rows"``.
         everyone (ProcessGroup): All processes of the mesh.
         device (torch.device): The device of this process.
         partition (str, optional): How the nodes are divided among the rows.
@@ -47,11 +48,16 @@ class ProcessMesh:
     @property
     def rows(self) -> int:
         """Number of parts of the nodes."""
-        return self.mesh.size(1)
+        return self.mesh.size(2)
 
     @property
     def columns(self) -> int:
         """Number of parts of the columns."""
+        return self.mesh.size(1)
+
+    @property
+    def batch(self) -> int:
+        """Number of parts of a batch of graphs."""
         return self.mesh.size(0)
 
     @property
@@ -82,7 +88,7 @@ class ProcessMesh:
     @property
     def size(self) -> int:
         """Number of processes."""
-        return self.rows * self.columns
+        return self.batch * self.rows * self.columns
 
     def sum(self, x: Tensor) -> Tensor:
         """Return the sum of a tensor over all processes, for example of a loss."""
@@ -137,6 +143,7 @@ class ProcessMesh:
 def start_mesh(
     rows: int = 1,
     columns: int = 1,
+    batch: int = 1,
     *,
     partition: str = "order",
     device: str = "auto",
@@ -151,6 +158,8 @@ def start_mesh(
         rows (int, optional): Number of parts of the nodes. (default: :obj:`1`)
         columns (int, optional): Number of parts of the columns of the states.
             (default: :obj:`1`)
+        batch (int, optional): Number of parts of each batch of graphs, if there are many graphs.
+            (default: :obj:`1`)
         partition (str, optional): How the nodes are divided among the rows, see
             :func:`mgnni.distributed.partition.partition`. (default: :obj:`"order"`)
         device (str, optional): ``"auto"``, ``"cpu"`` or ``"cuda"``; every process of a machine
@@ -160,24 +169,33 @@ def start_mesh(
     """
     check_int("rows", rows)
     check_int("columns", columns)
+    check_int("batch", batch)
     check_choice("partition", partition, PARTITIONS)
+    if batch > 1 and rows * columns > 1:
+        raise ArgumentError(
+            "'batch' must be 1 if processes share one graph (got rows, columns, batch = "
+            f"{rows}, {columns}, {batch}); leave out one of them"
+        )
     place = _device(check_choice("device", device, DEVICES))
     if not dist.is_initialized():
         _connect("nccl" if place.type == "cuda" else "gloo")
     world = dist.get_world_size()
-    if rows * columns != world:
+    size = rows * columns * batch
+    if size != world:
         raise ArgumentError(
-            f"'rows' times 'columns' must be the number of processes, {world} (got {rows} times "
-            f"{columns}); start {rows * columns} with torchrun --nproc-per-node {rows * columns}"
+            f"'rows' times 'columns' times 'batch' must be the number of processes, {world} (got "
+            f"{rows} * {columns} * {batch}); start {size} with torchrun --nproc-per-node {size}"
         )
-    # Processes of a row axis talk most, so they are neighbours.
-    ranks = torch.arange(world).view(columns, rows)
+    # Processes along the rows talk most, so they are neighbours.
+    ranks = torch.arange(world).view(batch, columns, rows)
     limit = timedelta(seconds=silence)
-    column = _own_group(ranks.T.tolist(), limit)
-    row = _own_group(ranks.tolist(), limit)
+    axes = [
+        _own_group(ranks.movedim(axis, -1).flatten(0, 1).tolist(), limit)
+        for axis in range(ranks.dim())
+    ]
     everyone = _own_group([ranks.flatten().tolist()], limit)
     mesh = DeviceMesh.from_group(
-        [column, row], place.type, mesh=ranks, mesh_dim_names=("columns", "rows")
+        axes, place.type, mesh=ranks, mesh_dim_names=("batch", "columns", "rows")
     )
     return ProcessMesh(mesh, everyone, place, partition)
 

@@ -128,16 +128,19 @@ class SparseMatrix:
         """Index of each entry in the flattened dense matrix, as wrapping 32-bit integers."""
         return (self.row * self.num_columns + self.col).to(torch.int32)
 
-    def place_among(self, rows: Tensor | None) -> Tensor:
-        r"""As :attr:`place`, in a larger matrix of which this one has the given rows.
+    def place_for(self, dropout: Dropout) -> Tensor:
+        """As :attr:`place`, in the whole matrix if this process has only some of its rows.
+
+        Args:
+            dropout (Dropout): Knows which rows these are.
 
         Shapes:
-            - **rows:** :math:`(|\mathcal{V}|)`
             - **output:** :math:`(nnz)`
         """
-        if rows is None:
+        if not dropout.rows:
             return self.place
-        return (rows[self.row] * self.num_columns + self.col).to(torch.int32)
+        rows = dropout.rows_of(self.num_rows)[self.row]
+        return (rows * self.num_columns + self.col).to(torch.int32)
 
     @cached_property
     @torch.inference_mode(False)
@@ -197,7 +200,7 @@ def sparse_linear(matrix: SparseMatrix, dropout: Dropout, weight: Tensor, bias: 
         - **bias:** :math:`(F_{out})`
         - **output:** :math:`(|\mathcal{V}|, F_{out})`
     """
-    values = dropout(matrix.values.to(weight.dtype), matrix.place_among(dropout.rows))
+    values = dropout(matrix.values.to(weight.dtype), matrix.place_for(dropout))
     product: Tensor = _Multiply.apply(  # type: ignore[no-untyped-call]
         values.unsqueeze(0), weight.mT.unsqueeze(0), matrix
     )

@@ -80,8 +80,8 @@ class Dropout(nn.Module):
         keyed (bool): Whether the mask is computed from ``key`` instead of torch's random number
             generator.
         key (torch.Tensor): A 64-bit integer; a buffer that is not part of ``state_dict``.
-        rows (torch.Tensor, optional): Number of each row in the input of all processes, if this
-            one has only some of them.
+        rows (tuple[torch.Tensor, ...]): If this process has only some rows of the input: their
+            numbers in the whole input, for nodes, and for graphs if nodes are pooled.
 
     Shapes:
         - **input:** :math:`(*)`
@@ -94,7 +94,7 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
         self.keyed = False
-        self.rows: Tensor | None = None
+        self.rows: tuple[Tensor, ...] = ()
         self.register_buffer("key", torch.zeros((), dtype=torch.long), persistent=False)
 
     def forward(self, x: Tensor, place: Tensor | None = None) -> Tensor:
@@ -109,10 +109,10 @@ class Dropout(nn.Module):
             return x
         if not self.keyed:
             return nn.functional.dropout(x, self.p)
-        if place is None and self.rows is not None:
-            width = x.size(1)
+        if place is None and self.rows:
+            rows, width = self.rows_of(x.size(0)), x.size(1)
             column = torch.arange(width, device=x.device)
-            place = (self.rows.unsqueeze(1) * width + column).to(torch.int32)
+            place = (rows.unsqueeze(1) * width + column).to(torch.int32)
         if x.device.type == "cuda" and x.dtype is torch.float32 and why_not() is None:
             fused: Tensor = _Drop.apply(x, self.key, place, self.p)  # type: ignore[no-untyped-call]
             return fused
@@ -120,6 +120,10 @@ class Dropout(nn.Module):
             count = torch.arange(x.numel(), dtype=torch.int32, device=x.device)
             place = count.view(x.shape)
         return x * keep_mask(self.key, place, self.p) / (1 - self.p)
+
+    def rows_of(self, count: int) -> Tensor:
+        """Return the numbers of so many rows in the whole input, shape ``(count,)``."""
+        return next(one for one in self.rows if one.numel() == count)
 
     def extra_repr(self) -> str:
         """Return the dropout probability, and whether masks are computed from a key."""

@@ -112,7 +112,9 @@ class Learner(ABC):
     def train_epoch(self, epoch: int) -> list[float]:
         """Train for one epoch and return the mean loss of each run."""
         self.set_lr(epoch)
-        before = self.step_state(clone=True) if self.fabric.device.type == "cuda" else None
+        # Processes that train together must all repeat an epoch, or none.
+        defers = self.fabric.device.type == "cuda" and self.mesh is None
+        before = self.step_state(clone=True) if defers else None
         losses, converged = self._steps(epoch, deferred() if before is not None else nullcontext())
         if not converged and before is not None:
             # Repeat the epoch with solves that are corrected, or fail with an error.
@@ -141,6 +143,10 @@ class Learner(ABC):
                 group["lr"].fill_(lr)
             else:
                 group["lr"] = lr
+
+    def all_certificates(self) -> Certificates:
+        """Return the certificates of all solves, including those of other processes."""
+        return self.certificates
 
     @property
     def log(self) -> SolveLog:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mgnni.data.task import Task
 from mgnni.distributed.collectives import from_first
@@ -48,6 +48,11 @@ class ShardedNodeLearner(NodeLearner):
         fabric: Fabric,
         mesh: ProcessMesh,
     ) -> None:
+        if mesh.batch > 1:
+            raise ArgumentError(
+                f"'mesh' must have rows or columns for one graph (got batch={mesh.batch}); use "
+                f"columns={mesh.batch}"
+            )
         check_shardable(config)
         self.mesh = mesh
         super().__init__(task, config, runs, fabric)
@@ -55,9 +60,7 @@ class ShardedNodeLearner(NodeLearner):
         here = self.operator.nodes.to(labels.device)
         self.parts["train"] = (labels[:, here], weight[:, here])
         self.capturable = False
-        for part in self.ensemble.model.modules():
-            if isinstance(part, Dropout):
-                part.rows = here
+        number_rows(self.ensemble.model, here)
 
     def _inputs(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[Any, ...]:
         """Return the features of the own nodes, and the operator of the whole graph."""
@@ -84,6 +87,21 @@ class ShardedNodeLearner(NodeLearner):
         found = torch.tensor(super().validate(), dtype=torch.float64)
         agreed = from_first(found.to(self.fabric.device), self.mesh.everyone)
         return [(a, b) for a, b in agreed.tolist()]
+
+
+def number_rows(model: nn.Module, *rows: Tensor) -> None:
+    """Tell all dropout layers which rows of the input this process has.
+
+    Args:
+        model (torch.nn.Module): The model.
+        *rows (torch.Tensor): Numbers of the nodes, and of the graphs if nodes are pooled.
+
+    Shapes:
+        - **rows:** ``(nodes,)`` and ``(graphs,)``
+    """
+    for part in model.modules():
+        if isinstance(part, Dropout):
+            part.rows = rows
 
 
 def check_shardable(config: Config) -> None:

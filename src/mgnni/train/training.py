@@ -13,6 +13,7 @@ from mgnni.data.rules import get_rule
 from mgnni.data.task import Task
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError, ConvergenceError
+from mgnni.train.batch_learner import BatchLearner
 from mgnni.train.certificates import Certificates
 from mgnni.train.experiment import Experiment
 from mgnni.train.graph_learner import GraphLearner
@@ -31,6 +32,11 @@ _OF_GROUP = ("epoch", "runs", "learner", "selectors", "curves")  # state of the 
 def learner_for(task: Task) -> type[NodeLearner] | type[GraphLearner]:
     """Return the learner of a task: for the nodes of one graph, or for many graphs."""
     return NodeLearner if task.unit == "node" else GraphLearner
+
+
+def shared_learner_for(task: Task) -> type[ShardedNodeLearner] | type[BatchLearner]:
+    """Return the learner of a task that several processes share."""
+    return ShardedNodeLearner if task.unit == "node" else BatchLearner
 
 
 @dataclass
@@ -90,7 +96,7 @@ class Training:
         if self.mesh is None:
             self.learner = learner_for(self.task)(*about)
         else:
-            self.learner = ShardedNodeLearner(*about, self.mesh)
+            self.learner = shared_learner_for(self.task)(*about, self.mesh)
         self.stopping = [EarlyStopping.from_config(self.config) for _ in runs]
         self.curves = [[] for _ in runs]
         self.epoch = 0
@@ -181,8 +187,9 @@ class Training:
             self.stopping = [self.stopping[place] for place in rest]
             self.curves = [self.curves[place] for place in rest]
             return
-        self.certificates.merge(learner.certificates)
-        certificates = learner.certificates.to_dict()
+        found = learner.all_certificates()
+        self.certificates.merge(found)
+        certificates = found.to_dict()
         self.ended[self.group] = {"learner": None, **(limit or {}), "certificates": certificates}
         self.learner = None
         self.group += 1
