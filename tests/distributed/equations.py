@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from distributed.several import together
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import mgnni.solve.sharded as sharded
+from distributed.several import together
 from mgnni import MGNNI, Propagation, normalized_gram, solve_equilibrium
 from mgnni.distributed.mesh import ProcessMesh, start_mesh
 from mgnni.distributed.propagation import ShardedPropagation, shard

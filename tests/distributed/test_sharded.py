@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from distributed.equations import CASES, MESHES, NODES, SOLVERS, graph, parts
+from distributed.equations import CASES, MESHES, SOLVERS, graph, parts
 from distributed.several import run_script
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forked")
@@ -67,7 +67,6 @@ def test_inside_a_sweep_only_the_cut_is_exchanged_once_per_product(folder, mesh)
     for gamma in (0.5, 0.95):
         names = {name for rank in ranks for name, _, inside in rank[f"calls-{gamma}"][0] if inside}
         assert names <= ({"all_to_all_single"} if rows > 1 else set())
-        received = sum(size for rank in ranks for _, size, inside in rank[f"calls-{gamma}"][0] if inside)
         if rows == 1:
             continue
         for column in range(columns):
@@ -81,7 +80,6 @@ def test_inside_a_sweep_only_the_cut_is_exchanged_once_per_product(folder, mesh)
             assert widths[0] == group[0]["columns"]
             assert all(width == int(width) for width in widths)
             assert sorted(widths, reverse=True) == widths
-        assert received > 0
 
 
 @pytest.mark.parametrize("mesh", NAMES)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from distributed.several import start, together, wait
 
+from distributed.several import start, together, wait
 from mgnni.cli import main as command
 from mgnni.distributed.mesh import start_mesh
 from mgnni.errors import LostProcessError
@@ -67,8 +67,8 @@ def lose(folder: Path, way: signal.Signals, silence: float, rank: int) -> int:
 def commands(folder: Path, rank: int) -> None:
     """The command line in two processes, right and wrong."""
     options = "--model mgnni --hidden-channels 6 --epochs 5 --device cpu --no-report --json"
-    for name, more in (("right", ["--mesh", "rows=2"]), ("wrong", ["--mesh", "rows=3"]), ("none", [])):
-        words = ["train", str(folder / "data"), *options.split(), *more]
+    for name, mesh in (("right", "--mesh rows=2"), ("wrong", "--mesh rows=3"), ("none", "")):
+        words = ["train", str(folder / "data"), *options.split(), *mesh.split()]
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = command([*words, "--output", str(folder / name)])

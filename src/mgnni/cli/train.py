@@ -105,10 +105,9 @@ class Train(Command):
     """Train the runs on one graph one after another: same results, less memory."""
     jobs: int | None = field(default=None, metadata={"unset": "as many as help"})
     """Processes that train the splits of many graphs side by side: same results."""
-    mesh: str | None = field(
-        default=None, metadata={"metavar": "rows=N,columns=N", "unset": "one process"}
-    )
-    """How the processes that torchrun has started share one graph, see docs/scale.md."""
+    mesh: str | None = field(default=None, metadata={"metavar": "AXES", "unset": "one process"})
+    """How processes started by torchrun share the work: rows=2,columns=2 for one graph, or batch=4
+    for many."""
     partition: str = field(default="order", metadata={"choices": CHOICES["partition"]})
     """How the nodes are divided among the rows of the mesh; metis needs pymetis."""
     deterministic: bool = False
@@ -222,16 +221,14 @@ class Train(Command):
                 f"--budget is for the choice of a model (got {self.budget:g} minutes for "
                 f"{self.architecture}); leave it out, or pass --model auto"
             )
-        given = self.preset if self.preset != "paper" else self.mesh
-        if chooses and given is not None:
+        other = self.preset if self.preset != "paper" else self.mesh
+        if chooses and other is not None:
             raise UsageError(
-                f"--preset and --mesh must be left out with --model auto (got {given}), which "
+                f"--preset and --mesh must be left out with --model auto (got {other}), which "
                 "chooses the hyperparameters in one process; choose a --model"
             )
         if not self.checkpoint_every >= 0:
-            raise UsageError(
-                f"--checkpoint-every must be at least 0 seconds (got {self.checkpoint_every})"
-            )
+            raise UsageError(f"--checkpoint-every must be 0 or more (got {self.checkpoint_every})")
         # Imported late because they are slow to import.
         from mgnni.cli.inspect_output import show_source
         from mgnni.cli.portfolio_output import choose_model
@@ -263,9 +260,9 @@ class Train(Command):
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", source.task.name + other)
         if self.resume:
             check_resumable(output)
-        if mesh is not None and mesh.rank > 0:  # the first process reports
+        if mesh is not None and mesh.rank > 0:
             train(experiment, output, self.resume, mesh=mesh)
-            return
+            return  # the first process reports
         try:
             with training_folder(output, self.checkpoint_every):
                 describe = partial(show_source, source, config, _note if self.json else None)
@@ -276,13 +273,14 @@ class Train(Command):
                         experiment, self.changes, output, self.resume, self.budget, self.json
                     )
                     experiment, state = choice.experiment, choice.state
-                epochs, patience = experiment.config.epochs, experiment.config.patience
+                    config = experiment.config
                 with (
-                    follow_training(len(runs), epochs, patience) as clock,
+                    follow_training(len(runs), config.epochs, config.patience) as clock,
                     make_tracker(self.log, experiment, output) as tracker,
                 ):
                     after, first = tracker.after(clock), None if chooses else describe
-                    fitted = train(experiment, output, self.resume, after, _note, first, state, mesh)
+                    asked = self.resume, after, _note, first, state, mesh
+                    fitted = train(experiment, output, *asked)
                     tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

@@ -83,6 +83,6 @@ class ColumnAxis:
         sent = [count * x.size(1) for count in self.blocks]
         Exchange(flat, x.reshape(-1), received, sent, self.group).wait()
         out = x.new_empty(rows, columns)
-        for place, part in enumerate(flat.split(received)):
+        for place, part in enumerate(torch.split(flat, received)):
             out[:, place :: self.size] = part.view(rows, widths[place])
         return out

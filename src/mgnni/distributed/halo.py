@@ -39,7 +39,8 @@ class RowShard(SparseMatrix):
         - **sent:** ``(sent_nodes,)``
     """
 
-    batch = None
+    batch: Tensor | None = None
+    num_graphs = 1
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class RowShard(SparseMatrix):
         # What crosses the border of a part: its number, and the place of the node that it reads.
         # Sorting by place also sorts by the part of that node.
         crossing = part[reader] != part[read]
-        pairs = (part[reader] * layout.num_nodes + place[read])[crossing].unique()
+        pairs = torch.unique((part[reader] * layout.num_nodes + place[read])[crossing])
         by, of = pairs // max(layout.num_nodes, 1), pairs % max(layout.num_nodes, 1)
         owner = part[layout.order.to(whole.device)][of]
         start, size, parts = layout.start(row), layout.sizes[row], len(layout.sizes)

@@ -110,7 +110,9 @@ class ProcessMesh:
         if not grads:
             return
         total = summed(torch.cat([grad.flatten() for grad in grads]), self.everyone)
-        for grad, part in zip(grads, total.split([one.numel() for one in grads]), strict=True):
+        for grad, part in zip(
+            grads, torch.split(total, [one.numel() for one in grads]), strict=True
+        ):
             grad.copy_(part.view_as(grad))
 
     def by_first(self, work: Callable[[], T]) -> T:
@@ -203,7 +205,7 @@ def start_mesh(
 def _own_group(lists: list[list[int]], limit: timedelta) -> dist.ProcessGroup:
     """Create groups of processes, which all processes must do, and return that of this one."""
     with lost_process():
-        groups = [dist.new_group(ranks, timeout=limit) for ranks in lists]
+        groups: list[dist.ProcessGroup] = [dist.new_group(one, timeout=limit) for one in lists]
     here = next(i for i, ranks in enumerate(lists) if dist.get_rank() in ranks)
     return groups[here]
 
@@ -229,4 +231,6 @@ def _connect(backend: str) -> None:
         with lost_process():
             dist.init_process_group(backend, timeout=STARTUP)
     else:
-        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group(
+            backend, store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1
+        )

@@ -40,7 +40,8 @@ def _metis(pattern: Pattern, parts: int) -> Tensor:
     # METIS wants undirected graphs without self-loops.
     row, col = pattern.row.cpu(), pattern.col.long().cpu()
     size = pattern.num_nodes
-    ends = torch.cat([row * size + col, col * size + row])[torch.cat([row != col] * 2)].unique()
+    both = torch.cat([row * size + col, col * size + row])
+    ends = torch.unique(both[torch.cat([row != col] * 2)])
     count = torch.bincount(ends // size, minlength=size)
     crow = torch.nn.functional.pad(count.cumsum(0), (1, 0))
     _, found = pymetis.part_graph(

@@ -45,7 +45,7 @@ class ShardedPropagation(Propagation):
     """
 
     is_sharded = True
-    core = None  # type: ignore[assignment]  # solves on a part of the nodes are not sharded
+    core = None  # solves on a part of the nodes are not sharded
     _other: ShardedPropagation | None = None  # the adjoint, unless it is this operator
 
     def __init__(

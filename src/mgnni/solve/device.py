@@ -185,7 +185,8 @@ class DevicePlan(Plan):
             steps=constants.steps,
             factors=constants.factors,
         )
-        norm, tol, floor = operator.norm.kind, self.options.tol, subnormal_floor(z, operator.total_nodes)
+        norm, tol = operator.norm.kind, self.options.tol
+        floor = subnormal_floor(z, operator.total_nodes)
         # A recorded CUDA graph reads the memory of its plan as long as it is replayed.
         owner = self if z.is_cuda and torch.cuda.is_current_stream_capturing() else None
         records = Records(numbers, equations.scales, norm, tol, self.solver, floor, owner=owner)

@@ -84,8 +84,8 @@ class RefinedPlan(Plan):
         operator, one = self.equations.operator, one_if_shared(bias)
         low, high = (1e-8, 1e8) if bias.dtype is torch.float32 else (1e-80, 1e80)
         # Norms are faster than the largest entry, and suffice unless they are tiny.
-        norm = frobenius(operator, one)
-        if bool(((norm > low * (operator.total_nodes * one.size(-1)) ** 0.5) & (norm < high)).all()):
+        norm, numbers = frobenius(operator, one), operator.total_nodes * one.size(-1)
+        if bool(((norm > low * numbers**0.5) & (norm < high)).all()):
             return None
         size = graph_magnitude(operator, one).double().cpu()
         if bool(((size == 0) | ((size > low) & (size < high))).all()):

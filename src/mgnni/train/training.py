@@ -19,8 +19,8 @@ from mgnni.train.experiment import Experiment
 from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.learner import Learner
 from mgnni.train.node_learner import NodeLearner
-from mgnni.train.sharded_learner import ShardedNodeLearner
 from mgnni.train.runs import EarlyStopping, Epoch, Run, RunResult
+from mgnni.train.sharded_learner import ShardedNodeLearner
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
