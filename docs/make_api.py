@@ -42,10 +42,12 @@ MEMBERS = {
     ),
     "Fitted": ("predict", "predict_proba", "best", "model", "save", "load"),
     "MGNNI": ("from_preset",),
+    "ProcessMesh": ("sum", "sum_gradients"),
     "Propagation": (
         *("from_edge_index", "norm_bound", "norm", "reason"),
         *("apply", "adjoint", "to", "to_dense"),
     ),
+    "ShardedPropagation": ("local", "gather"),
     "SolveLog": ("forward", "backward", "worst_error_bound"),
     "SolveStats": ("converged",),
     "Task": ("rows", "targets", "evaluate"),
@@ -64,12 +66,17 @@ SUBMODULES = {
     ),
     "mgnni.range.study": ("Setting", "study_range"),
     "mgnni.range.advice": ("advise", "recommend"),
+    "mgnni.distributed.mesh": ("start_mesh", "ProcessMesh"),
+    "mgnni.distributed.propagation": ("shard", "ShardedPropagation"),
     "mgnni.train.config": ("options_class",),
     "mgnni.train.tune": ("tune",),
 }
 
 # Classes that are not constructed by calling them; their constructors are not shown.
-RETURNED = ("Fitted", "Propagation", "SolveLog", "SolveResult", "SolveStats")
+RETURNED = (
+    *("Fitted", "ProcessMesh", "Propagation", "ShardedPropagation"),
+    *("SolveLog", "SolveResult", "SolveStats"),
+)
 
 INTRODUCTION = """\
 # API reference

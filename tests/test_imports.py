@@ -14,6 +14,7 @@ LAYERS = [
     "errors",
     "kernels",
     "graph",
+    "distributed",
     "solve",
     "implicit",
     "layers",
@@ -42,7 +43,7 @@ MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 # Used by the command line only: the library works, and starts fast, without them.
 OPTIONAL = (
     *("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric", "optuna"),
-    "plotly",
+    *("plotly", "pymetis"),
 )
 
 

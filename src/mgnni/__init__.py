@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mgnni.errors import DataError as DataError
     from mgnni.errors import DataWarning as DataWarning
     from mgnni.errors import DivergenceError as DivergenceError
+    from mgnni.errors import LostProcessError as LostProcessError
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.explain.explanation import Explanation as Explanation
@@ -75,6 +76,7 @@ _HOMES = {
     "IGNN": "mgnni.models.ignn",
     "implicit_fixed_point": "mgnni.implicit.nonlinear",
     "load_task": "mgnni.data.registry",
+    "LostProcessError": "mgnni.errors",
     "make_model": "mgnni.models.catalog",
     "MGNNI": "mgnni.models.mgnni",
     "MgnniError": "mgnni.errors",
