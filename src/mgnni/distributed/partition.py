@@ -44,9 +44,8 @@ def _metis(pattern: Pattern, parts: int) -> Tensor:
     ends = torch.unique(both[torch.cat([row != col] * 2)])
     count = torch.bincount(ends // size, minlength=size)
     crow = torch.nn.functional.pad(count.cumsum(0), (1, 0))
-    _, found = pymetis.part_graph(
-        parts, xadj=crow.tolist(), adjncy=(ends % size).tolist(), options=pymetis.Options(seed=0)
-    )
+    graph = pymetis.CSRAdjacency(crow.numpy(), (ends % size).numpy())
+    _, found = pymetis.part_graph(parts, graph, options=pymetis.Options(seed=0))
     return torch.tensor(found)
 
 
