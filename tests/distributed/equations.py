@@ -127,7 +127,7 @@ def solve(solver: str, gamma: float, operator: Propagation) -> Any:
     if isinstance(operator, ShardedPropagation):
         bias = operator.local(bias)
     weight = normalized_gram(factor, norm="spectral")
-    return solve_equilibrium(operator, weight, bias, 2, gamma, solver=solver, tol=1e-12)
+    return solve_equilibrium(operator, weight, bias, 2, gamma, solver=solver, tol=1e-10)
 
 
 def solves(mesh: ProcessMesh | None) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def solves(mesh: ProcessMesh | None) -> dict[str, Any]:
     whole = graph("sym", torch.float64)
     operator = whole if mesh is None else shard(whole, mesh, parts("uneven", mesh.rows))
     for solver in SOLVERS if mesh is None or mesh.rows == mesh.columns else ():
-        result = solve(solver, 0.6, operator)
+        result = solve(solver, 0.4, operator)
         value = result.value if mesh is None else operator.gather(result.value)
         found[solver] = (value, result.error_bound, result.iterations)
     if mesh is not None:

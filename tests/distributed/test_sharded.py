@@ -51,7 +51,7 @@ def test_every_sharded_solver_takes_the_steps_of_one_process(folder, mesh):
     for rank in ranks_of(folder, mesh):
         for solver in SOLVERS:
             value, bound, iterations = rank["solves"][solver]
-            torch.testing.assert_close(value, alone[solver][0], rtol=0, atol=1e-10)
+            torch.testing.assert_close(value, alone[solver][0], rtol=0, atol=1e-12)
             assert (value - alone["chebyshev"][0]).norm() <= 2 * (bound + alone["chebyshev"][1])
             assert iterations == alone[solver][2]
 

@@ -5,6 +5,7 @@ Groups of one process communicate nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,11 +22,12 @@ def lost_process() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # gloo and NCCL have no common class of errors
-        reason = " ".join(str(error).split())
+        # Without the line of its source code, and what it says about bugs of its own.
+        reason = re.sub(r"^\[[^\]]*\] ", "", " ".join(str(error).split())).split(". ")[0]
         rank, size = dist.get_rank(), dist.get_world_size()
         raise LostProcessError(
             f"process {rank} of {size} (from 0): another process has ended or does not answer "
-            f"({reason[-120:]}); look for its error above, and start again with --resume, also "
+            f"({reason[:120]}); look for its error above, and start again with --resume, also "
             "with fewer processes"
         ) from error
 

@@ -61,6 +61,11 @@ class ProcessMesh:
         return self.mesh.size(0)
 
     @property
+    def shape(self) -> dict[str, int]:
+        """Number of processes along each axis."""
+        return {"rows": self.rows, "columns": self.columns, "batch": self.batch}
+
+    @property
     def row(self) -> int:
         """The part of the nodes that this process holds, from 0."""
         return self.mesh.get_local_rank("rows")

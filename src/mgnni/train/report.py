@@ -105,6 +105,8 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "peak_memory": peak_memory(training.fabric.device),
         "seconds": seconds,
     }
+    if training.mesh is not None:
+        report["mesh"] = training.mesh.shape
     if experiment.portfolio is not None:
         report["portfolio"] = experiment.portfolio
     assessed = [one.assessment for one in results if one.assessment is not None]
