@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mgnni.cli.arguments import UsageError
@@ -41,6 +43,24 @@ def find_mesh(text: str | None, partition: str, device: str) -> ProcessMesh | No
     from mgnni.distributed.mesh import start_mesh
 
     return start_mesh(**sizes, partition=partition, device=device)
+
+
+@contextmanager
+def first_alone(mesh: ProcessMesh | None) -> Iterator[None]:
+    """Context manager that the first process leaves before the others enter it.
+
+    A dataset is then downloaded once.
+
+    Args:
+        mesh (ProcessMesh, optional): The processes; ``None`` if there is only this one.
+    """
+    if mesh is not None and mesh.rank > 0:
+        mesh.barrier()
+    try:
+        yield
+    finally:
+        if mesh is not None and mesh.rank == 0:
+            mesh.barrier()
 
 
 def _sizes(text: str) -> dict[str, int]:

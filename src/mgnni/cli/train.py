@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mgnni.cli.arguments import Command, Parser, UsageError, one_of
 from mgnni.cli.data import benchmark_options, check_data, split_numbers
 from mgnni.cli.folders import training_folder
-from mgnni.cli.mesh import find_mesh
+from mgnni.cli.mesh import find_mesh, first_alone
 from mgnni.cli.option_details import CHOICES, FILE_DETAILS, MAP_SOLVERS
 from mgnni.data.catalog import benchmark_named
 from mgnni.data.rules import DEFAULT_RULE
@@ -106,8 +106,7 @@ class Train(Command):
     jobs: int | None = field(default=None, metadata={"unset": "as many as help"})
     """Processes that train the splits of many graphs side by side: same results."""
     mesh: str | None = field(default=None, metadata={"metavar": "AXES", "unset": "one process"})
-    """How processes started by torchrun share the work: rows=2,columns=2 for one graph, or batch=4
-    for many."""
+    """How processes of torchrun share the work: rows=2,columns=2, or batch=4 for many graphs."""
     partition: str = field(default="order", metadata={"choices": CHOICES["partition"]})
     """How the nodes are divided among the rows of the mesh; metis needs pymetis."""
     deterministic: bool = False
@@ -243,7 +242,8 @@ class Train(Command):
 
         check_tracker(self.log)
         mesh = find_mesh(self.mesh, self.partition, self.device)
-        source, config = self.find()
+        with first_alone(mesh):
+            source, config = self.find()
         runs = runs_of(source.task, split_numbers(self.split), self.seeds)
         experiment = Experiment(
             source,

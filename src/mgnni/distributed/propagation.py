@@ -269,6 +269,7 @@ def shard(
             f"'partition_by' must have one number for each of the {propagation.num_nodes} nodes "
             f"(got {part.numel()})"
         )
+    mesh.barrier()  # processes may have needed unequal time until here
     # Other machines may have other versions of METIS.
     agreed = from_first(part.long().to(mesh.device), mesh.everyone).cpu()
     layout = Layout(agreed, mesh.rows, mesh.columns)
