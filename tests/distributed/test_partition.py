@@ -7,12 +7,13 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from mgnni import MGNNI, Propagation, make_model, solve_equilibrium
+from mgnni import MGNNI, Propagation, fit, make_model, solve_equilibrium
 from mgnni.distributed.mesh import ProcessMesh, start_mesh
 from mgnni.distributed.partition import Layout, partition
 from mgnni.distributed.propagation import shard
 from mgnni.errors import ArgumentError, MgnniError
 from problems import generator, propagation
+from train.cases import node_task
 
 CLIQUES = torch.arange(12) % 2  # the clique of each node
 
@@ -72,6 +73,30 @@ def test_a_mesh_of_one_process_solves_as_without(mesh):
         torch.testing.assert_close(one.value, other.value)
         assert one.solver == other.solver
         assert one.error_bound == pytest.approx(other.error_bound, rel=0.1)
+
+
+def test_fit_takes_a_mesh(mesh, tmp_path):
+    options = {"hidden_channels": 4, "epochs": 3, "device": "cpu", "model": "mgnni"}
+    one, other = (
+        fit(node_task(1), output=tmp_path / name, **more, **options)
+        for name, more in (("without", {}), ("with", {"mesh": mesh}))
+    )
+    torch.testing.assert_close(one.weights, other.weights)
+    assert other.report is not None
+    assert other.report["mesh"] == {"rows": 1, "columns": 1, "batch": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "gcn"}, "is for the model mgnni"),
+        ({"head": "residual"}, "'head' must be linear or mlp over several"),
+        ({"model": "auto"}, "name the model"),
+    ],
+)
+def test_models_that_look_at_all_nodes_are_refused(mesh, changes, message):
+    with pytest.raises(ArgumentError, match=message):
+        fit(node_task(1), mesh=mesh, epochs=1, device="cpu", **changes)
 
 
 def test_what_needs_the_whole_graph_is_refused(mesh):

@@ -31,7 +31,8 @@ def experiment(kind: str) -> Experiment:
     """Words at the nodes of a directed graph, in two runs at once; or many graphs. With dropout."""
     if kind == "node":
         task = node_task(2, directed=True, features="sparse")
-        chosen, which = config(epochs=EPOCHS, gamma=0.4, skip=True, clip=1.0), runs(2)
+        chosen = config(epochs=EPOCHS, gamma=0.4, skip=True, clip=1.0, batch_norm=True)
+        which = runs(2)
     else:
         task = graph_task()
         chosen, which = config(epochs=EPOCHS, gamma=0.4, batch_size=3, head="graph"), runs(1)

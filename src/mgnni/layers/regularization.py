@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mgnni.distributed.differentiable import sum_over_processes
+from mgnni.distributed.mesh import ProcessMesh
 from mgnni.kernels.dropout import dropped
 from mgnni.kernels.nvrtc import why_not
 
@@ -136,22 +138,30 @@ class BatchNorm(nn.BatchNorm1d):
     The fused batch norm of vmapped runs sums in another order than that of a single run. The sums
     of this module are bitwise the same for both.
 
+    Attributes:
+        mesh (ProcessMesh, optional): Processes that have other rows of the input; the statistics
+            are those of all rows.
+
     Shapes:
         - **input:** :math:`(|\mathcal{V}|, F)`
         - **output:** :math:`(|\mathcal{V}|, F)`
     """
 
+    mesh: ProcessMesh | None = None
+
     def forward(self, x: Tensor) -> Tensor:
         """Normalise each channel by batch statistics in training, else by running statistics."""
         running_mean, running_var = self.running_mean, self.running_var
         rate, count = self.momentum, x.size(0)
+        if self.mesh is not None:
+            count = int(self.mesh.sum(torch.tensor(count, device=x.device)))
         if running_mean is None or running_var is None or rate is None:
             return super().forward(x)
         if not self.training or count < 2:
             return super().forward(x)
-        mean = x.mean(0)
+        mean = self._mean(x, count)
         centred = x - mean
-        var = (centred * centred).mean(0)
+        var = self._mean(centred * centred, count)
         with torch.no_grad():
             running_mean.mul_(1 - rate).add_(mean.detach().to(running_mean.dtype), alpha=rate)
             unbiased = var.detach().to(running_var.dtype) * (count / (count - 1))
@@ -159,3 +169,7 @@ class BatchNorm(nn.BatchNorm1d):
             if self.num_batches_tracked is not None:
                 self.num_batches_tracked.add_(1)
         return centred * torch.rsqrt(var + self.eps) * self.weight + self.bias
+
+    def _mean(self, x: Tensor, count: int) -> Tensor:
+        """Return the mean over the rows of all processes."""
+        return x.mean(0) if self.mesh is None else sum_over_processes(x.sum(0), self.mesh) / count

@@ -15,7 +15,7 @@ from mgnni.distributed.propagation import shard
 from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.mlp import sparse_features
-from mgnni.layers.regularization import Dropout
+from mgnni.layers.regularization import BatchNorm, Dropout
 from mgnni.train.config import Config
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.runs import Run
@@ -61,6 +61,9 @@ class ShardedNodeLearner(NodeLearner):
         self.parts["train"] = (labels[:, here], weight[:, here])
         self.capturable = False
         number_rows(self.ensemble.model, here)
+        for part in self.ensemble.model.modules():
+            if isinstance(part, BatchNorm):
+                part.mesh = mesh
 
     def _inputs(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[Any, ...]:
         """Return the features of the own nodes, and the operator of the whole graph."""
@@ -119,7 +122,6 @@ def check_shardable(config: Config) -> None:
     for name, allowed in (
         ("input_map", ("mlp", "mlp-relu", "identity")),
         ("head", ("linear", "mlp")),
-        ("batch_norm", (False,)),
     ):
         if getattr(model, name) not in allowed:
             raise ArgumentError(
