@@ -67,7 +67,8 @@ SUBMODULES = {
     "mgnni.range.study": ("Setting", "study_range"),
     "mgnni.range.advice": ("advise", "recommend"),
     "mgnni.distributed.mesh": ("start_mesh", "ProcessMesh"),
-    "mgnni.distributed.propagation": ("shard", "ShardedPropagation"),
+    "mgnni.distributed.shard": ("shard",),
+    "mgnni.distributed.propagation": ("ShardedPropagation",),
     "mgnni.train.config": ("options_class",),
     "mgnni.train.tune": ("tune",),
 }

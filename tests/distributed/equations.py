@@ -16,7 +16,8 @@ import mgnni.solve.sharded as sharded
 from distributed.several import together
 from mgnni import MGNNI, Propagation, normalized_gram, solve_equilibrium
 from mgnni.distributed.mesh import ProcessMesh, start_mesh
-from mgnni.distributed.propagation import ShardedPropagation, shard
+from mgnni.distributed.propagation import ShardedPropagation
+from mgnni.distributed.shard import shard
 from problems import generator
 
 NODES, FEATURES, CLASSES, STEPS = 41, 5, 3, 10

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from mgnni import MGNNI, Propagation, fit, make_model, solve_equilibrium
 from mgnni.distributed.mesh import ProcessMesh, start_mesh
 from mgnni.distributed.partition import Layout, partition
-from mgnni.distributed.propagation import shard
+from mgnni.distributed.shard import shard
 from mgnni.errors import ArgumentError, MgnniError
 from problems import generator, propagation
 from train.cases import node_task
@@ -108,6 +108,10 @@ def test_what_needs_the_whole_graph_is_refused(mesh):
         make_model("gat", 4, 4, 2)(x, sharded)
     with pytest.raises(ArgumentError, match="must hold the whole graph"):
         MGNNI(4, 4, 2, input_map="graph", num_nodes=12)(x, sharded)
+    with pytest.raises(ArgumentError, match="must hold the whole graph"):
+        MGNNI(4, 4, 2, level="graph")(x, sharded)
+    with pytest.raises(ArgumentError, match="must hold the whole graph"):
+        make_model("ignn", 4, 4, 2)(x, sharded)
 
 
 def test_batches_learnable_weights_and_wrong_sizes_are_refused(mesh):

@@ -12,7 +12,7 @@ from mgnni.distributed.collectives import from_first, gathered, largest, summed
 from mgnni.distributed.columns import ColumnAxis
 from mgnni.distributed.halo import RowShard
 from mgnni.distributed.mesh import ProcessMesh
-from mgnni.distributed.partition import Layout, partition
+from mgnni.distributed.partition import Layout
 from mgnni.errors import ArgumentError
 from mgnni.graph.csr import Pattern
 from mgnni.graph.edges import check_dtype
@@ -21,7 +21,9 @@ from mgnni.graph.propagation import Propagation
 
 
 class ShardedPropagation(Propagation):
-    r"""The operator :math:`P` of a graph over the processes of a mesh. Make one with :func:`shard`.
+    r"""The operator :math:`P` of a graph over the processes of a mesh.
+
+    Make one with :func:`mgnni.distributed.shard.shard`.
 
     Every process has some :attr:`nodes`, and calls models and solvers with the features of these
     nodes only. All processes must do so at the same time. The equations are those of the whole
@@ -73,11 +75,7 @@ class ShardedPropagation(Propagation):
     @property
     def pattern(self) -> Pattern:  # type: ignore[override]
         """Not available: this process knows its own rows only."""
-        raise ArgumentError(
-            "'propagation' must hold the whole graph for a model or solver that reads single "
-            "edges (got one over several processes); use MGNNI with input_map='mlp' and "
-            "solver='auto', or train in one process"
-        )
+        raise needs_whole_graph("that reads single edges")
 
     @property
     def num_nodes(self) -> int:
@@ -103,6 +101,10 @@ class ShardedPropagation(Propagation):
     def longest_row(self) -> int:
         """Largest number of entries in a row of any process."""
         return self._longest_row
+
+    def graph_of_node(self) -> Tensor:
+        """Not available: a sum over the nodes of this process is none over the graph."""
+        raise needs_whole_graph("that pools the nodes of a graph")
 
     def local(self, x: Tensor) -> Tensor:
         """Return the rows of this process out of those of all nodes.
@@ -237,55 +239,13 @@ class ShardedPropagation(Propagation):
         )
 
 
-def shard(
-    propagation: Propagation, mesh: ProcessMesh, partition_by: Tensor | None = None
-) -> ShardedPropagation:
-    """Spread the operator of a graph over the processes of a mesh.
-
-    Every process passes the whole operator, and keeps its own rows. The original can be deleted
-    afterwards.
+def needs_whole_graph(what: str) -> ArgumentError:
+    """Return the error of a model that cannot work on a part of the nodes.
 
     Args:
-        propagation (Propagation): The operator of the whole graph: one graph, with constant edge
-            weights.
-        mesh (ProcessMesh): The processes.
-        partition_by (Tensor, optional): The part of each node, from 0 to ``mesh.rows - 1``.
-            (default: as ``mesh.partition`` says)
-
-    Shapes:
-        - **partition_by:** ``(num_nodes,)``
+        what (str): What it does with the graph.
     """
-    if propagation.batch is not None or propagation.values.requires_grad:
-        what = "a batch" if propagation.batch is not None else "learnable edge weights"
-        raise ArgumentError(
-            f"'propagation' must be a single graph with constant edge weights (got {what}); "
-            "graphs of a batch are independent, so give each process some of them"
-        )
-    part = partition_by
-    if part is None:
-        part = partition(propagation.pattern, mesh.rows, mesh.partition)
-    elif part.numel() != propagation.num_nodes:
-        raise ArgumentError(
-            f"'partition_by' must have one number for each of the {propagation.num_nodes} nodes "
-            f"(got {part.numel()})"
-        )
-    mesh.barrier()  # processes may have needed unequal time until here
-    # Other machines may have other versions of METIS.
-    agreed = from_first(part.long().to(mesh.device), mesh.everyone).cpu()
-    layout = Layout(agreed, mesh.rows, mesh.columns)
-    here = propagation.to(mesh.device)
-    found = _part_of(here, mesh, layout)
-    if not here.symmetric:
-        found._other = _part_of(here.adjoint(), mesh, layout)
-        found._other._other = found
-    mesh.barrier()
-    return found
-
-
-def _part_of(whole: Propagation, mesh: ProcessMesh, layout: Layout) -> ShardedPropagation:
-    rows = RowShard.from_whole(whole, layout, mesh.row, mesh.row_group)
-    nodes = layout.nodes(mesh.row, mesh.column)
-    weight = whole.norm.weight
-    norm = NodeNorm(whole.norm.kind, None if weight is None else weight[nodes.to(weight.device)])
-    lengths = whole.pattern.lengths[nodes]
-    return ShardedPropagation(mesh, layout, rows, whole, norm, lengths, whole.longest_row)
+    return ArgumentError(
+        f"'propagation' must hold the whole graph for a model {what} (got one over several "
+        "processes); use MGNNI with input_map='mlp' and logits per node, or one process"
+    )

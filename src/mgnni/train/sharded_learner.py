@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mgnni.data.task import Task
 from mgnni.distributed.collectives import from_first
 from mgnni.distributed.mesh import ProcessMesh
-from mgnni.distributed.propagation import shard
+from mgnni.distributed.shard import shard
 from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.mlp import sparse_features
