@@ -41,10 +41,10 @@ METHODS: dict[str, type[Method]] = {
     )
 }
 SOLVERS = (*METHODS, "auto")
-# Those that work if the nodes are spread over several processes.
+# Those for nodes that are spread over several processes. Picard iteration and GMRES sum norms over
+# processes in every step, and are for weights that cannot be decoupled.
 SHARDED: dict[str, type[Method]] = {
-    method.name: method
-    for method in (Picard, ConjugateGradients, GMRES, ShardedSeries, ShardedChebyshev)
+    method.name: method for method in (Picard, GMRES, ShardedSeries, ShardedChebyshev)
 }
 
 
