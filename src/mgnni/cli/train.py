@@ -227,7 +227,7 @@ class Train(Command):
                 "chooses the hyperparameters in one process; choose a --model"
             )
         if not self.checkpoint_every >= 0:
-            raise UsageError(f"--checkpoint-every must be 0 or more (got {self.checkpoint_every})")
+            raise UsageError(f"--checkpoint-every must be at least 0 (got {self.checkpoint_every})")
         # Imported late because they are slow to import.
         from mgnni.cli.inspect_output import show_source
         from mgnni.cli.portfolio_output import choose_model
