@@ -11,7 +11,7 @@ from torch_geometric.nn import Sequential
 import mgnni
 import mgnni.range
 from mgnni.cli.app import COMMANDS
-from mgnni.reproduce.definitions import study_names
+from mgnni.reproduce.definitions import ORDER, study_names
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -95,9 +95,9 @@ def test_the_commands_on_a_page_exist_with_their_options(page: Path) -> None:
         COMMANDS[words[1]].parser(args).parse(args)
 
 
-def test_the_map_of_the_paper_has_every_experiment_and_only_names_that_exist() -> None:
+def test_the_map_of_the_paper_has_its_tables_and_only_names_that_exist() -> None:
     text = (ROOT / "docs" / "paper.md").read_text("utf-8")
-    assert sorted(re.findall(r"`mgnni reproduce ([a-z-]+)`", text)) == sorted(study_names())
+    assert set(ORDER) <= set(re.findall(r"`mgnni reproduce ([a-z-]+)`", text)) <= set(study_names())
     for name in re.findall(r"`mgnni\.range\.(\w+)`", text):
         assert hasattr(mgnni.range, name)
     known = ("solve_equilibrium", "normalized_gram", "MultiscaleEquilibrium", "ScaleAttention")
