@@ -92,8 +92,8 @@ def test_a_notebook_was_run_from_top_to_bottom_and_is_small(path):
     }
     text = json.dumps([one for output in outputs for one in output.items() if one[0] != "data"])
     text += "".join(stored(cell) for cell in cells)
-    for leak in ("/home", "/root", "/work", "/Users", "/tmp", "Warning"):
-        assert leak not in text
+    assert not re.search(r"(?<![\w.])/\w+/\w|[A-Z]:\\", text), "a path of a machine"
+    assert "Warning" not in text
     assert path.stat().st_size < 60_000
 
 
