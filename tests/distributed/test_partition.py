@@ -90,7 +90,7 @@ def test_fit_takes_a_mesh(mesh, tmp_path):
     ("changes", "message"),
     [
         ({"model": "gcn"}, "is for the model mgnni"),
-        ({"head": "residual"}, "'head' must be linear or mlp over several"),
+        ({"head": "residual"}, "'head' must be auto or linear or mlp over several"),
         ({"model": "auto"}, "name the model"),
     ],
 )

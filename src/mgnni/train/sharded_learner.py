@@ -121,7 +121,7 @@ def check_shardable(config: Config) -> None:
         )
     for name, allowed in (
         ("input_map", ("mlp", "mlp-relu", "identity")),
-        ("head", ("linear", "mlp")),
+        ("head", ("auto", "linear", "mlp")),
     ):
         if getattr(model, name) not in allowed:
             raise ArgumentError(
