@@ -117,8 +117,7 @@ def attribute_equilibrium(
         return bias
 
     def states(bias: Tensor) -> Tensor:
-        z: Tensor = model.equilibrium(bias, propagation)
-        return torch.cat([z, bias.unsqueeze(0)]) if model.skip else z
+        return model.fused_states(model.equilibrium(bias, propagation), bias)
 
     def output(z: Tensor, x: Tensor) -> Tensor:
         logits: Tensor = model.head(model.fusion(z)[0], x, batch, 1)
@@ -134,7 +133,9 @@ def attribute_equilibrium(
     for path, grad in zip(paths, of_states[0], strict=True):
         source = torch.zeros_like(bias)
         source[rows] = grad
-        adjoints.append(pulled_back(path, source))
+        adjoint = pulled_back(path, source)
+        propagated_only = path.layer is not None and not model.own_bias
+        adjoints.append(adjoint - source if propagated_only else adjoint)
     u = torch.stack(adjoints)
 
     if len(model.blocks):  # every block mixes nodes
