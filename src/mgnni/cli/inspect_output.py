@@ -33,7 +33,7 @@ def show_description(found: Found) -> None:
         *([("homophily", _homophily(found["homophily"]))] if found["homophily"] else []),
         ("twins", _twins(found)),
     )
-    console.print(_class_table(found))
+    console.print(_target_table(found) if found["targets"] else _class_table(found))
     if len(found["classes"]) > MOST_CLASSES:
         paragraph(console, f"and {len(found['classes']) - MOST_CLASSES} less frequent ones")
     _show_advice(console, found["advice"])
@@ -138,11 +138,31 @@ def _twins(found: Found) -> str:
 
 
 def _brief_classes(found: Found) -> str:
+    if found["targets"]:
+        return "; ".join(
+            f"{one['name']}: {one['min']:.4g} to {one['max']:.4g}, mean {one['mean']:.4g} ± "
+            f"{one['deviation']:.2g}"
+            for one in found["targets"][:BRIEF_CLASSES]
+        )
     order = sorted(found["classes"], key=lambda one: -one["share"])
     shown = [f"{one['name']} {100 * one['share']:.1f} %" for one in order[:BRIEF_CLASSES]]
     more = f" and {len(order) - BRIEF_CLASSES} more" if len(order) > BRIEF_CLASSES else ""
     kind = "labels" if found["multilabel"] else "classes"
     return f"{len(order)} {kind}: {', '.join(shown)}{more}"
+
+
+def _target_table(found: Found) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    names = ("rows", "mean", "deviation", "min", "quartiles", "max", "neighbours")
+    for name in ("target", *names):
+        table.add_column(name, justify="left" if name == "target" else "right")
+    for one in found["targets"][:MOST_CLASSES]:
+        quartiles = " / ".join(f"{value:.4g}" for value in one["quartiles"])
+        shared = "–" if one["neighbours"] is None else f"{one['neighbours']:.2f}"
+        cells = [f"{one[name]:.4g}" for name in ("mean", "deviation", "min")]
+        rows = f"{one['train'] + one['val']:,}"
+        table.add_row(one["name"], rows, *cells, quartiles, f"{one['max']:.4g}", shared)
+    return table
 
 
 def _class_table(found: Found) -> Table:

@@ -13,7 +13,8 @@ from torch_geometric.data import Batch, Data
 
 from mgnni.cli.arguments import UsageError
 from mgnni.data.tables.graph_file import GraphFile
-from mgnni.data.task import Task, is_labeled
+from mgnni.data.targets import is_labeled
+from mgnni.data.task import Task
 from mgnni.train.fitted import Fitted
 from mgnni.train.report import describe
 from mgnni.train.source import find_source

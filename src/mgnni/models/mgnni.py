@@ -286,4 +286,5 @@ class MGNNI(GraphModel):
         fused, weight = self.fusion(z)
         num_graphs = self.num_graphs(propagation, batch, batch_size)
         logits = self.head(fused, x, self.pooling_index(batch, propagation), num_graphs)
+        logits = self.in_units(logits)
         return (logits, weight) if return_attention else logits

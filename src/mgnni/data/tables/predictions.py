@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 from mgnni.data.tables.messages import os_reason
 from mgnni.data.tables.table import csv, pa, parquet, pc
 from mgnni.data.tables.values import NUMBER, is_text
-from mgnni.data.task import is_labeled
+from mgnni.data.targets import is_labeled
 from mgnni.errors import ArgumentError, DataError
 from mgnni.files import atomic_write
 
