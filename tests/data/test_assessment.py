@@ -15,7 +15,8 @@ from mgnni.data.assessment.calibration import calibration, reliability_sums
 from mgnni.data.assessment.curves import POINTS, binary_curves
 from mgnni.data.assessment.summary import class_table
 from mgnni.data.assessment.threshold import best_threshold, positive_probability
-from mgnni.data.metrics import METRICS, confusion_counts
+from mgnni.data.metric_names import METRICS
+from mgnni.data.metrics import confusion_counts
 
 
 def scored(rows: int, classes: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
-from mgnni.data.metrics import METRICS, default_metric, measure
+from mgnni.data.metric_names import METRICS, default_metric
+from mgnni.data.metrics import measure
 from mgnni.errors import ArgumentError, DataError
 
 

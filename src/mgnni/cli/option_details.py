@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mgnni.data.metric_names import METRICS
 from mgnni.data.rules import RULES
 from mgnni.data.tables import column_names as tables
 from mgnni.data.tables.schema import TASKS
@@ -13,7 +14,7 @@ from mgnni.train.presets import PRESETS
 
 # Repeated here because the modules that define them are slow to import; a test compares them.
 CHOICES: dict[str, Sequence[str]] = {
-    "metric": ("accuracy", "micro_f1", "macro_f1", "balanced_accuracy", "roc_auc", "r2", "mae"),
+    "metric": METRICS,
     "device": ("auto", "cpu", "cuda", "mps"),
     "rule": tuple(RULES),
     "preset": PRESETS,

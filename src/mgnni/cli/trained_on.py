@@ -74,7 +74,7 @@ def of_task(task: Task, split: int = 0) -> Graphs:
     labeled = labels = None
     if task.level == "node" and task.splits:
         labeled = torch.cat([task.rows(split, part) for part in ("train", "val", "test")])
-    if task.splits and not task.multilabel:
+    if task.splits and not task.multilabel and not task.regression:
         labels = torch.full((task.num_rows,), -1)
         for part in ("train", "val"):
             labels[task.rows(split, part)] = task.targets(split, part)

@@ -1,7 +1,4 @@
-"""Metrics: their names and spelling, and those of classes: accuracy, F1, area under the ROC curve.
-
-Those of numbers are in :mod:`mgnni.data.regression`.
-"""
+"""Metrics of classes: accuracy, plain and balanced, F1, and the area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -9,55 +6,6 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError, DataError
-
-OF_CLASSES = ("accuracy", "micro_f1", "macro_f1", "balanced_accuracy", "roc_auc")
-OF_NUMBERS = ("r2", "mae")
-METRICS = (*OF_CLASSES, *OF_NUMBERS)
-ONE_LABEL = ("balanced_accuracy", "roc_auc")  # metrics of tasks with one label per row
-LOWER_IS_BETTER = ("mae",)
-
-
-def metrics_of(regression: bool) -> tuple[str, ...]:
-    """Returns the metrics of tasks with numbers, or with classes."""
-    return OF_NUMBERS if regression else OF_CLASSES
-
-
-def default_metric(multilabel: bool, regression: bool = False) -> str:
-    """Returns the default metric of a task."""
-    if regression:
-        return "r2"
-    return "micro_f1" if multilabel else "accuracy"
-
-
-def gain(metric: str, value: float) -> float:
-    """Returns a number that is larger the better a value of the metric is.
-
-    Args:
-        metric (str): Name of the metric.
-        value (float): Its value.
-    """
-    return -value if metric in LOWER_IS_BETTER else value
-
-
-def unit(metric: str) -> str:
-    """Returns what follows a value of the metric: `` %``, or nothing for those of numbers."""
-    return "" if metric in OF_NUMBERS else " %"
-
-
-def shown(metric: str, value: float, std: float | None = None, digits: int = 2) -> str:
-    """Returns a value as text, without its unit: in percent, or four digits for numbers.
-
-    Args:
-        metric (str): Name of the metric.
-        value (float): Its value.
-        std (float, optional): A standard deviation to show with it. (default: :obj:`None`)
-        digits (int, optional): Decimals of a percentage. (default: :obj:`2`)
-    """
-    if metric == "r2":
-        return f"{value:.4f}" + ("" if std is None else f" ± {std:.4f}")
-    if metric in OF_NUMBERS:
-        return f"{value:.4g}" + ("" if std is None else f" ± {std:.2g}")
-    return f"{100 * value:.{digits}f}" + ("" if std is None else f" ± {100 * std:.{digits}f}")
 
 
 def measure(scores: Tensor, labels: Tensor, multilabel: bool) -> dict[str, float]:

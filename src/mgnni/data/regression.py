@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import torch
 from torch import Tensor
 
@@ -30,7 +32,7 @@ def measure_numbers(predicted: Tensor, targets: Tensor) -> dict[str, float]:
     """
     _check(predicted, targets)
     columns = per_target(predicted, targets)
-    return {name: float(torch.tensor(values).mean()) for name, values in columns.items()}
+    return {name: statistics.fmean(values) for name, values in columns.items()}
 
 
 def per_target(predicted: Tensor, targets: Tensor) -> dict[str, list[float]]:

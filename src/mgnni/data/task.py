@@ -11,7 +11,8 @@ from torch_geometric.data import Data
 
 from mgnni.data.assessment.assess import assess
 from mgnni.data.assessment.numbers import assess_numbers
-from mgnni.data.metrics import ONE_LABEL, default_metric, measure, metrics_of
+from mgnni.data.metric_names import ONE_LABEL, default_metric, metrics_of
+from mgnni.data.metrics import measure
 from mgnni.data.regression import measure_numbers
 from mgnni.data.split import PARTS, Split
 from mgnni.data.targets import check_labels, is_labeled, without_labels

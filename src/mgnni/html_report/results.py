@@ -84,7 +84,7 @@ class Result:
 
     @property
     def mean(self) -> float:
-        """Mean score, from 0 to 1."""
+        """Mean score, from 0 to 1 unless numbers are predicted."""
         return float(self.report["score"]["mean"])
 
     @property
@@ -215,6 +215,8 @@ def _check(report: Mapping[str, Any]) -> None:
         _numbers(counts)
     if "classification" in report:
         _check_assessment(report["classification"], len(report["runs"]))
+    if "regression" in report:
+        _check_regression(report["regression"], len(report["runs"]))
     if "attention" in report:
         sample = report["attention"]
         if not len(sample["nodes"]) == len(sample["predicted"]) == len(sample["weights"]):
@@ -256,6 +258,24 @@ def _check_assessment(found: Mapping[str, Any], runs: int) -> None:
         _numbers([*pairs[0], *pairs[1], [roc["area"], other["area"]]])
         if found["curves"]["run"] not in range(runs):
             raise ValueError("curves must be those of a run")
+
+
+def _check_regression(found: Mapping[str, Any], runs: int) -> None:
+    if found["interval"] is not None:
+        _numbers([[found["interval"][name] for name in ("low", "high", "resamples")]])
+    measures = ("mae", "r2")
+    _numbers([[found["baseline"][name] for name in measures]])
+    if found["shown_run"] not in range(runs) or not found["targets"]:
+        raise ValueError("regression must have targets, and a run that is shown")
+    for one in found["targets"]:
+        if not isinstance(one["name"], str):
+            raise TypeError("the name of a target must be a string")
+        true, predicted = one["points"]["true"], one["points"]["predicted"]
+        shares, values = one["residuals"]["quantiles"], one["residuals"]["values"]
+        if not len(true) == len(predicted) > 0 or not len(shares) == len(values) > 2:
+            raise ValueError("a target must have as many true as predicted numbers, and residuals")
+        _numbers([[one[name], one["baseline"][name]] for name in measures])
+        _numbers([true, predicted, shares, values])
 
 
 def _numbers(rows: Sequence[Sequence[Any]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import fmean
 
-from mgnni.data.metrics import shown, unit
+from mgnni.data.metric_names import shown, unit
 from mgnni.train.runs import Epoch
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
-from mgnni.data.metrics import gain
+from mgnni.data.metric_names import gain
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch_geometric.utils import is_undirected
 
-from mgnni.data.metrics import OF_NUMBERS, gain, shown, unit
+from mgnni.data.metric_names import OF_NUMBERS, gain, shown, unit
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError
 from mgnni.models.catalog import MGNNI

@@ -20,7 +20,7 @@ import torch_geometric
 
 from mgnni.data.assessment.numbers import summarize_numbers
 from mgnni.data.assessment.summary import summarize
-from mgnni.data.metrics import gain
+from mgnni.data.metric_names import gain
 from mgnni.data.rules import scores_of
 from mgnni.data.split import PARTS
 from mgnni.data.task import Task

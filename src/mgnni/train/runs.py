@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.data.metrics import LOWER_IS_BETTER
+from mgnni.data.metric_names import LOWER_IS_BETTER
 from mgnni.data.rules import RunHistory
 from mgnni.train.config import Config
 

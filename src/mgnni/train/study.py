@@ -24,7 +24,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from mgnni.data.metrics import LOWER_IS_BETTER, gain
+from mgnni.data.metric_names import LOWER_IS_BETTER, gain
 from mgnni.errors import DataError
 from mgnni.train.folder import check_same
 from mgnni.train.report import to_json
