@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mgnni.data.metric_names import shown
+from mgnni.data.metric_names import readable, shown
 
 MOST_CLASSES = 4  # with a line each; otherwise only those that are recognised least
 FEWEST_LINES = 2
@@ -55,9 +55,10 @@ def _number_lines(report: Mapping[str, Any]) -> Iterator[str]:
     for one in found["targets"][:MOST_CLASSES]:
         usual, (low, middle, high) = one["baseline"], one["residuals"]["values"][1:6:2]
         yield (
-            f"{one['name']}: mean absolute error {one['mae']:.4g} (of the mean {usual['mae']:.4g})"
-            f", r2 {one['r2']:.4f}; true minus predicted {low:.3g} to {high:.3g} for 90 % of the "
-            f"test rows, median {middle:.3g}"
+            f"{one['name']}: mean absolute error {readable(one['mae'])} (of the mean "
+            f"{readable(usual['mae'])}), r2 {one['r2']:.4f}; true minus predicted "
+            f"{readable(low, 3)} to {readable(high, 3)} for 90 % of the test rows, median "
+            f"{readable(middle, 3)}"
         )
     if len(found["targets"]) > MOST_CLASSES:
         yield f"and {len(found['targets']) - MOST_CLASSES} more targets in report.json"

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from mgnni.cli.terminal import console_for, facts, paragraph
 from mgnni.data.inspection.advice import advise
+from mgnni.data.metric_names import readable
 from mgnni.train.config import Config
 from mgnni.train.source import Source, describe_source
 
@@ -140,8 +141,8 @@ def _twins(found: Found) -> str:
 def _brief_classes(found: Found) -> str:
     if found["targets"]:
         return "; ".join(
-            f"{one['name']}: {one['min']:.4g} to {one['max']:.4g}, mean {one['mean']:.4g} ± "
-            f"{one['deviation']:.2g}"
+            f"{one['name']}: {readable(one['min'])} to {readable(one['max'])}, mean "
+            f"{readable(one['mean'])} ± {readable(one['deviation'], 2)}"
             for one in found["targets"][:BRIEF_CLASSES]
         )
     order = sorted(found["classes"], key=lambda one: -one["share"])
@@ -153,15 +154,14 @@ def _brief_classes(found: Found) -> str:
 
 def _target_table(found: Found) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    names = ("rows", "mean", "deviation", "min", "quartiles", "max", "neighbours")
+    names = ("rows", "mean", "deviation", "min", "25 %", "median", "75 %", "max", "neighbours")
     for name in ("target", *names):
         table.add_column(name, justify="left" if name == "target" else "right")
     for one in found["targets"][:MOST_CLASSES]:
-        quartiles = " / ".join(f"{value:.4g}" for value in one["quartiles"])
         shared = "–" if one["neighbours"] is None else f"{one['neighbours']:.2f}"
-        cells = [f"{one[name]:.4g}" for name in ("mean", "deviation", "min")]
-        rows = f"{one['train'] + one['val']:,}"
-        table.add_row(one["name"], rows, *cells, quartiles, f"{one['max']:.4g}", shared)
+        values = [one[name] for name in ("mean", "deviation", "min")]
+        cells = map(readable, [*values, *one["quartiles"], one["max"]])
+        table.add_row(one["name"], f"{one['train'] + one['val']:,}", *cells, shared)
     return table
 
 

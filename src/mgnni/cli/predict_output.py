@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mgnni.cli.terminal import console_for, paragraph
+from mgnni.data.metric_names import readable
 
 MAX_CLASSES = 20  # shown after a prediction
 
@@ -22,7 +23,8 @@ def show_predictions(summary: Mapping[str, Any]) -> None:
         which += f", best of {summary['best_of']} on validation"
     console.print(f"\n  {summary['rows']} rows by {which}: {summary['output']}\n", soft_wrap=True)
     for name, one in summary.get("numbers", {}).items():
-        spread = f"mean {one['mean']:.4g}, from {one['min']:.4g} to {one['max']:.4g}"
+        mean, low, high = (readable(one[key]) for key in ("mean", "min", "max"))
+        spread = f"mean {mean}, from {low} to {high}"
         paragraph(console, f"{name}: {spread}")
     counts = sorted(summary["predicted"].items(), key=lambda pair: -pair[1])
     for name, count in counts[:MAX_CLASSES]:

@@ -36,6 +36,17 @@ def unit(metric: str) -> str:
     return "" if metric in OF_NUMBERS else " %"
 
 
+def readable(value: float, digits: int = 4) -> str:
+    """Returns a number with some digits; large ones in full, with commas.
+
+    Args:
+        value (float): The number.
+        digits (int, optional): Number of significant digits. (default: :obj:`4`)
+    """
+    large = 10**digits <= abs(value) < 1e15
+    return f"{value:,.0f}" if large else f"{value:.{digits}g}"
+
+
 def shown(metric: str, value: float, std: float | None = None, digits: int = 2) -> str:
     """Returns a value as text, without its unit: in percent, or four digits for numbers.
 
@@ -48,5 +59,5 @@ def shown(metric: str, value: float, std: float | None = None, digits: int = 2) 
     if metric == "r2":
         return f"{value:.4f}" + ("" if std is None else f" ± {std:.4f}")
     if metric in OF_NUMBERS:
-        return f"{value:.4g}" + ("" if std is None else f" ± {std:.2g}")
+        return readable(value) + ("" if std is None else f" ± {readable(std, 2)}")
     return f"{100 * value:.{digits}f}" + ("" if std is None else f" ± {100 * std:.{digits}f}")

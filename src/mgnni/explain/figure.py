@@ -51,7 +51,7 @@ def draw_explanation(explanation: Explanation, names: Names, file: IO[bytes]) ->
     what = f"{found['level']} {found['target']}: class {found['class']}"
     what += f" rather than {found['against']}" if found["against"] is not None else ""
     figure.suptitle(
-        f"{what}, probability {found['probability']:.2f}",
+        what if found["probability"] is None else f"{what}, probability {found['probability']:.2f}",
         x=0.01,
         ha="left",
         size=12,

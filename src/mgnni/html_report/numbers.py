@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mgnni.data.metric_names import readable
 from mgnni.html_report.figure import MUTED, SERIES, Figure, axis
 from mgnni.html_report.results import Result
 from mgnni.html_report.text import metric_name, score
@@ -31,8 +32,8 @@ def number_facts(result: Result) -> Iterator[tuple[str, str]]:
     for one in found["targets"][:MOST_TARGETS]:
         yield (
             "Target",
-            f"{one['name']}: MAE {one['mae']:.4g} (of the mean {one['baseline']['mae']:.4g}), R² "
-            f"{one['r2']:.4f}",
+            f"{one['name']}: MAE {readable(one['mae'])} (of the mean "
+            f"{readable(one['baseline']['mae'])}), R² {one['r2']:.4f}",
         )
 
 
@@ -81,10 +82,10 @@ def _against(target: Mapping[str, Any], which: str) -> Figure:
         layout={"xaxis": axis("true"), "yaxis": axis("predicted")},
         head=["", "MAE", "R²"],
         rows=[
-            ["model", f"{target['mae']:.4g}", f"{target['r2']:.4f}"],
+            ["model", readable(target["mae"]), f"{target['r2']:.4f}"],
             [
                 "mean of training",
-                f"{target['baseline']['mae']:.4g}",
+                readable(target["baseline"]["mae"]),
                 f"{target['baseline']['r2']:.4f}",
             ],
         ],
@@ -99,8 +100,8 @@ def _residuals(target: Mapping[str, Any], which: str) -> Figure:
     return Figure(
         title=f"{target['name']}: residuals",
         text=f"True minus predicted numbers of the same test rows, {which}, by the predicted "
-        f"number. Median {values[len(values) // 2]:.3g}; 90 % lie between {values[1]:.3g} and "
-        f"{values[-2]:.3g}.",
+        f"number. Median {readable(values[len(values) // 2], 3)}; 90 % lie between "
+        f"{readable(values[1], 3)} and {readable(values[-2], 3)}.",
         data=[
             {
                 "type": "scatter",
@@ -116,7 +117,7 @@ def _residuals(target: Mapping[str, Any], which: str) -> Figure:
         layout={"xaxis": axis("predicted"), "yaxis": axis("true minus predicted")},
         head=["Share of test rows", "Residual at most"],
         rows=[
-            [f"{100 * share:g} %", f"{value:.4g}"]
+            [f"{100 * share:g} %", readable(value)]
             for share, value in zip(shares, values, strict=True)
         ],
         **SQUARE,

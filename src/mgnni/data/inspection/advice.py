@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from mgnni.data.metric_names import readable
 from mgnni.data.tables.labels import all_numbers
 from mgnni.data.tables.messages import counted, listed, show
 
@@ -107,7 +108,7 @@ def _on_targets(found: Mapping[str, Any]) -> Iterator[Advice]:
         if one["min"] > 0 and one["max"] > LARGE_SPAN * middle:
             yield Advice(
                 False,
-                f"{name} reaches {one['max']:.3g} at a median of {middle:.3g}: a few rows decide "
+                f"{name} reaches {readable(one['max'])} at a median of {readable(middle)}: a few rows decide "
                 "the score; predict its logarithm instead",
             )
         if one["neighbours"] is not None and one["neighbours"] < HETEROPHILIC:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from mgnni.data.metric_names import readable
 from mgnni.data.split import Split
 from mgnni.data.tables.graph_file import Integers
 from mgnni.data.tables.messages import counted, listed, show
@@ -78,7 +79,7 @@ def check_targets(where: str, targets: Tensor, names: Sequence[str]) -> list[str
                 f"{where}: numbers to predict must differ (got {low:g} only for {show(name)}); "
                 "check the label column"
             )
-        notes.append(f"target {show(name)}: numbers from {low:.6g} to {high:.6g}")
+        notes.append(f"target {show(name)}: numbers from {readable(low, 6)} to {readable(high, 6)}")
     if not bool(labelled.all()):
         notes.append(f"{counted(int((~labelled).sum()), 'row')} without a number to predict")
     return notes
