@@ -108,8 +108,8 @@ def _on_targets(found: Mapping[str, Any]) -> Iterator[Advice]:
         if one["min"] > 0 and one["max"] > LARGE_SPAN * middle:
             yield Advice(
                 False,
-                f"{name} reaches {readable(one['max'])} at a median of {readable(middle)}: a few rows decide "
-                "the score; predict its logarithm instead",
+                f"{name} reaches {readable(one['max'])} at a median of {readable(middle)}: a few "
+                "rows decide the score; predict its logarithm instead",
             )
         if one["neighbours"] is not None and one["neighbours"] < HETEROPHILIC:
             yield Advice(
