@@ -1,10 +1,11 @@
 """Measures the defaults of ``mgnni train`` on data that no preset knows.
 
 Eight benchmarks are written as folders of CSV files with neutral names, so that only the defaults
-for your own data apply: 0/1 features, and no splits, so that three are drawn at random, 60/20/20;
-one folder keeps its split with few training labels. On each folder, the command is run without
-``--model`` (several models are compared on validation data) and with four fixed models. Validation
-and test scores are stored after every run; runs that are stored are not repeated.
+for your own data apply: 0/1 features, and no splits, so that they are drawn at random, 60/20/20:
+three, or one of 1000 or more rows. One folder keeps its split with few training labels. On each
+folder, the command is run without ``--model`` (several models are compared on validation data) and
+with four fixed models. Validation and test scores are stored after every run; runs that are stored
+are not repeated.
 
     python benchmarks/own_data.py                         all runs that are missing
     python benchmarks/own_data.py --folders people grid   some of them
@@ -47,11 +48,11 @@ FOLDERS: Mapping[str, str] = {  # neutral names, and the benchmarks that they hi
 }
 FEW_LABELS = "cora"  # keeps its split, with 20 training nodes per class
 MODELS = ("auto", "mlp", "gcn", "graphsage", "gat")
-SPLITS = 3
+SPLITS, MANY = 3, 1000  # one split if there are so many rows
 
 
-def make(folder: Path, benchmark: str) -> None:
-    """Write a benchmark as tables.
+def make(folder: Path, benchmark: str) -> int:
+    """Write a benchmark as tables, and return the number of splits to draw.
 
     Args:
         folder (Path): An empty folder.
@@ -86,18 +87,20 @@ def make(folder: Path, benchmark: str) -> None:
     csv.write_csv(pa.table({**rows, **features}), folder / "nodes.csv")
     ids = np.array(rows["id"])
     csv.write_csv(pa.table({"source": ids[ends[0]], "target": ids[ends[1]]}), folder / "edges.csv")
+    return SPLITS if task.num_rows < MANY else 1
 
 
-def measure(folder: Path, model: str) -> dict[str, Any]:
+def measure(folder: Path, model: str, splits: int) -> dict[str, Any]:
     """Train a model by the command line, and return its scores.
 
     Args:
         folder (Path): Folder with the tables.
         model (str): Name of the model; ``"auto"`` is the command without ``--model``.
+        splits (int): Number of splits to draw.
     """
     began = time.perf_counter()
     given = () if model == "auto" else ("--model", model)
-    given += ("--num-splits", str(SPLITS), "--device", "cpu", "--no-report", "--json")
+    given += ("--num-splits", str(splits), "--device", "cpu", "--no-report", "--json")
     with tempfile.TemporaryDirectory() as output:
         found = subprocess.run(
             (sys.executable, "-m", "mgnni", "train", folder, *given, "--output", f"{output}/run"),
@@ -143,9 +146,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / name
             place.mkdir()
-            make(place, FOLDERS[name])
+            splits = make(place, FOLDERS[name])
             for model in wanted:
-                cells[model] = measure(place, model)
+                cells[model] = measure(place, model, splits)
                 FILE.write_text(to_json(stored), "utf-8")
                 val = 100 * float(np.mean(cells[model]["val"]))
                 print(f"{name:10} {model:10} {val:6.2f} % on validation", flush=True)
