@@ -34,11 +34,13 @@ class GraphModel(GraphModule):
     Attributes:
         supports_vmap (bool): Whether models can be stacked and mapped over by
             :func:`torch.func.vmap`, which trains several runs on one graph at once.
+        uses_edge_weight (bool): Whether a model that uses edges also uses their weights.
         target_scale (TargetScale or None): Brings the output to the units of numbers to predict;
             set by :func:`predict_numbers`.
     """
 
     supports_vmap: bool = True
+    uses_edge_weight: bool = True
 
     def __init__(
         self,

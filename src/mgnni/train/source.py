@@ -22,6 +22,7 @@ from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.targets import is_labeled
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
+from mgnni.models.catalog import find_model
 from mgnni.train.config import Config
 
 FRACTIONS = (0.6, 0.2, 0.2)
@@ -127,6 +128,8 @@ def describe_source(source: Source, config: Config) -> dict[str, Any]:
     """
     found = describe_task(source.task, source.schema)
     found["options"]["class_weight"] = config.class_weight
+    model = find_model(config.architecture)
+    found["options"]["unweighted"] = None if model.load().uses_edge_weight else model.name
     if config.undirected:  # makes all edges undirected
         found["options"]["directed"] = False
     return found

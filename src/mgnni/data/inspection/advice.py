@@ -56,6 +56,12 @@ def _on_reading(found: Mapping[str, Any]) -> Iterator[Advice]:
             yield Advice(True, f"{note}: pass --ignore if it is not known before the label")
         elif "not used: " in note or "not used, " in note:
             yield Advice(False, note)
+    if found["graph"]["weighted"] and found["options"]["unweighted"]:
+        yield Advice(
+            True,
+            f"{found['options']['unweighted']} ignores the weights of edges: choose another "
+            "--model if they matter",
+        )
     if found["options"]["ignored"]:
         yield Advice(False, f"columns not used, as asked: {listed(found['options']['ignored'])}")
 

@@ -75,6 +75,7 @@ def describe_task(task: Task, schema: Schema | None = None, split: int = 0) -> d
             "standardize": options is not None and bool(options.standardize),
             "degree": options is not None and bool(options.degree),
             "class_weight": "none",  # of a training, which is not known here
+            "unweighted": None,  # the model of that training, if it ignores edge weights
             "ignored": [] if options is None else list(options.ignore),
         },
         "notes": list(task.notes),

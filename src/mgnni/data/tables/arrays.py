@@ -140,7 +140,9 @@ def _edges(
     )
     notes = [f"{counted(sum(sizes), 'node')}, {counted(edges.shape[1], 'edge')}", *notes]
     if any("edge_attr" in graph.arrays for graph in graphs):
-        notes.append("edge_attr is not used; weights are read from edge_weight")
+        notes.append(
+            "edge_attr is not used: models read one number per edge, its weight, from edge_weight"
+        )
     return edges, weight, directed, notes
 
 

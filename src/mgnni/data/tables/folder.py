@@ -16,7 +16,7 @@ from mgnni.data.tables.features import read_features
 from mgnni.data.tables.graph_file import GraphFile, directed_edges, make_graphs
 from mgnni.data.tables.label_columns import read_labels, read_splits, read_targets
 from mgnni.data.tables.labels import check_split, training_nodes
-from mgnni.data.tables.messages import counted, listed
+from mgnni.data.tables.messages import counted, listed, show
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.tables.table import ParquetTable, Table
 from mgnni.data.targets import is_labeled
@@ -63,7 +63,11 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
     )
     unused = [name for name in table.names if name not in roles.names]
     if unused:
-        notes.append(f"columns of edges that are not used: {listed(unused)}")
+        weight_of = "--weight names one" if roles.weight is None else f"here {show(roles.weight)}"
+        notes.append(
+            f"columns of edges that are not used: {listed(unused)}; models read one number per "
+            f"edge, its weight ({weight_of})"
+        )
     notes += [f"{counted(len(nodes.ids), 'node')}, {counted(edges.shape[1], 'edge')}", *edge_notes]
 
     labels, classes, splits, label_notes = _labels_and_splits(units, options, schema)
