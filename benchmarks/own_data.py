@@ -137,6 +137,7 @@ def main() -> None:
     if FILE.exists():
         stored = json.loads(FILE.read_text("utf-8"))
     stored["device"] = f"{platform.machine()}, {torch.get_num_threads()} thread(s)"
+    stored["folders"] = dict(FOLDERS)
     stored["versions"] = {"torch": str(torch.__version__)}
     for name in arguments.folders:
         cells = stored["cells"].setdefault(name, {})
