@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.csv
 import pytest
 
-from cli.tables import edge_rows, write
+from cli.tables import edge_rows, write, write_graphs
 
 Call = Callable[..., Any]  # see conftest.py
 NUMBERS = ("--task", "regression", "--label", "price", "--directed", "false", "--device", "cpu")
@@ -120,3 +120,21 @@ def test_inspect_describes_the_numbers(call: Call, trained: Path, tmp_path: Path
 def test_metrics_of_classes_are_refused(call: Call, trained: Path) -> None:
     ended = call("train", trained / "houses", "--label", "b", *NUMBERS[:2], "--metric", "accuracy")
     assert "--metric must be one of ['mae', 'r2']" in ended.err
+
+
+def test_graphs_in_a_folder_have_numbers(call: Call, tmp_path: Path) -> None:
+    folder = write_graphs(tmp_path / "many", 24)
+    table = (folder / "graphs.csv").read_text().splitlines()
+    sizes = [
+        f"{line.split(',')[0]},{4 + place % 3},{line.split(',')[2]}"
+        for place, line in enumerate(table[1:])
+    ]
+    (folder / "graphs.csv").write_text("\n".join(["graph,size,split", *sizes]) + "\n")
+    given = ("--task", "regression", "--label", "size", "--device", "cpu", "--epochs", "40")
+    run = tmp_path / "run"
+    ended = call("train", folder, *given, "--model", "gin", "--output", run, "--no-report")
+    assert ended.status == 0, ended.err
+    assert call("predict", run, folder).status == 0
+    found = pyarrow.csv.read_csv(run / "predictions.csv").to_pydict()
+    errors = [abs(a - b) for a, b in zip(found["prediction"], found["label"], strict=True)]
+    assert sum(errors) / len(errors) < 0.6, "that of the mean is 0.67"
