@@ -88,7 +88,8 @@ class Fitted:
     @property
     def best(self) -> int:
         """Index of the run with the best validation metric; the first one if several are equal."""
-        values = [gain(self.metric, one[self.metric]) if one else -math.inf for one in self.val]
+        name = self.metric
+        values = [gain(name, one[name]) if name in one else -math.inf for one in self.val]
         return values.index(max(values))
 
     @property

@@ -112,7 +112,8 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
     if experiment.portfolio is not None:
         report["portfolio"] = experiment.portfolio
     assessed = [one.assessment for one in results if one.assessment is not None]
-    values = [gain(task.metric, one.val[task.metric]) if one.val else -math.inf for one in results]
+    name = task.metric
+    values = [gain(name, one.val[name]) if name in one.val else -math.inf for one in results]
     best = values.index(max(values))
     if task.regression:
         found = summarize_numbers(task.classes, task.metric, assessed, best)
