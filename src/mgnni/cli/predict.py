@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -76,36 +77,31 @@ class Predict(Command):
         fitted = Fitted.load(self.model)
         graphs, ids, labels, notes = self._graphs(fitted, options)
         number = fitted.best if self.run_number is None else self.run_number
-        split = trained_rows(folder, fitted, number, self.graph, options)
-        given: dict[str, Any] = {"labels": labels, "split": split, "overwrite": overwrite}
+        given: dict[str, Any] = {"labels": labels, "overwrite": overwrite}
+        about: dict[str, Any]
+        write: Callable[..., None]
         if fitted.regression:
             if self.threshold is not None:
                 raise UsageError("--threshold is for two classes (got a model of numbers)")
             predicted, attention = fitted.outputs(graphs, self.run_number)
-            names = fitted.classes
-            write_numbers(output, ids, names, predicted, attention, fitted.states, **given)
-            about = {"rows": len(predicted), "predicted": {}, "numbers": _spreads(names, predicted)}
+            write = partial(write_numbers, output, ids, fitted.classes, predicted, attention)
+            about = {"predicted": {}, "numbers": _spreads(fitted.classes, predicted)}
         else:
             found = fitted.explain(graphs, self.run_number, self.threshold)
-            write_predictions(
-                output,
-                ids,
-                fitted.classes,
-                found.chosen,
-                found.probability,
-                found.attention,
-                fitted.states,
-                multilabel=fitted.multilabel,
-                **given,
-            )
+            parts = (found.chosen, found.probability, found.attention)
+            write = partial(write_predictions, output, ids, fitted.classes, *parts)
+            given["multilabel"] = fitted.multilabel
             counts = zip(fitted.classes, found.chosen.sum(0).tolist(), strict=True)
-            about = {"rows": len(found.chosen), "predicted": dict(counts)}
+            about = {"predicted": dict(counts)}
+        split = trained_rows(folder, fitted, number, self.graph, options)
+        write(fitted.states, split=split, **given)
         run = fitted.runs[number]
         summary = {
             "command": "predict",
             "model": str(self.model),
             "graph": self.graph,
             "output": str(output),
+            "rows": len(ids),
             "split": run.split,
             "seed": run.seed,
             "best_of": sum(map(bool, fitted.val)) if self.run_number is None else 1,
