@@ -127,7 +127,7 @@ def _numbers(rows: Sequence[Sequence[Any]]) -> None:
             finite_number(value)
 
 
-def finitefinite_number(value: Any) -> float:
+def finite_number(value: Any) -> float:
     """Return a value if it is a finite number, and raise an error otherwise.
 
     Args:
