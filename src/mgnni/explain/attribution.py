@@ -100,7 +100,7 @@ def attribute_equilibrium(
         propagation (Propagation): Its operator.
         baseline (Tensor): Node features of the baseline.
         node (int, optional): The node whose output is explained; :obj:`None` for the graph.
-        cotangent (Tensor): Weight of each logit in the output.
+        cotangent (Tensor): Weight of each logit, or predicted number, in the output.
         steps (int): Number of points of integrated gradients.
 
     Shapes:
@@ -120,7 +120,7 @@ def attribute_equilibrium(
         return model.fused_states(model.equilibrium(bias, propagation), bias)
 
     def output(z: Tensor, x: Tensor) -> Tensor:
-        logits: Tensor = model.head(model.fusion(z)[0], x, batch, 1)
+        logits = model.in_units(model.head(model.fusion(z)[0], x, batch, 1))
         return logits[0] @ cotangent
 
     bias, start = bias_of(x), bias_of(baseline)

@@ -295,4 +295,5 @@ class MGNNI(GraphModel):
         fused, weight = self.fusion(self.fused_states(z, bias.to(x.dtype)))
         num_graphs = self.num_graphs(propagation, batch, batch_size)
         logits = self.head(fused, x, self.pooling_index(batch, propagation), num_graphs)
+        logits = self.in_units(logits)
         return (logits, weight) if return_attention else logits
