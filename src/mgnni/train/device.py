@@ -22,7 +22,10 @@ _PRECISIONS = {"32": "32-true", "tf32": "32-true", "64": "32-true", "bf16": "bf1
 
 
 def make_fabric(
-    device: str, precision: str, deterministic: bool = False, index: int | None = None
+    device: str,
+    precision: str,
+    deterministic: bool = False,
+    own: torch.device | None = None,
 ) -> Fabric:
     """Return a Fabric for a device and a precision.
 
@@ -32,7 +35,7 @@ def make_fabric(
             outside of the equilibrium equations on accelerators that support it.
         deterministic (bool, optional): Allow deterministic algorithms only.
             (default: :obj:`False`)
-        index (int, optional): Number of the CUDA device, if there are several.
+        own (torch.device, optional): The device of this process, if there are several.
             (default: :obj:`None`)
     """
     try:
@@ -42,6 +45,7 @@ def make_fabric(
             error
         )
     check_choice("device", device, DEVICES)
+    device = device if own is None else own.type
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     missing = {
@@ -56,7 +60,7 @@ def make_fabric(
         torch.use_deterministic_algorithms(True)
     # Its message about the precision would interrupt a progress bar.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    devices = 1 if index is None else [index]
+    devices = 1 if own is None or own.index is None else [own.index]
     return Fabric(accelerator=device, devices=devices, precision=_PRECISIONS[precision])  # type: ignore[arg-type]
 
 

@@ -49,6 +49,7 @@ def fit(
     config: Config | None = None,
     options: dict[str, Any] | None = None,
     tables: TableOptions | None = None,
+    task: str | None = None,
     metric: str | None = None,
     num_splits: int = 1,
     folds: int | None = None,
@@ -91,6 +92,8 @@ def fit(
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
         tables (TableOptions, optional): Names of the columns of your files and how to read them,
             see :class:`~mgnni.TableOptions`. (default: :obj:`None`)
+        task (str, optional): ``"regression"`` to predict the numbers in the label columns, or
+            ``"classification"``. (default: that of ``tables``)
         metric (str, optional): Metric to select and report by; ``None`` uses that of the task.
             (default: :obj:`None`)
         num_splits (int, optional): Number of splits to draw if the data have none.
@@ -120,9 +123,8 @@ def fit(
             (default: :obj:`None`)
         budget (float, optional): Minutes for the choice and the training with ``model="auto"``.
             (default: four, and one more per run)
-        mesh (ProcessMesh, optional): Processes that train on one graph together, see
-            :func:`mgnni.distributed.mesh.start_mesh`. All of them call this function with the
-            same arguments; the first one writes the folder. (default: :obj:`None`)
+        mesh (ProcessMesh, optional): Processes that train together and call this function alike,
+            see :func:`mgnni.distributed.mesh.start_mesh`. (default: :obj:`None`)
         **changes (Any): Fields of :class:`~mgnni.Config` or of its model to replace.
 
     Returns:
@@ -131,14 +133,13 @@ def fit(
     source = find_source(
         data,
         options=options,
-        tables=tables,
+        tables=tables if task is None else replace(tables or TableOptions(), task=task),
         metric=metric,
         rule=rule,
         num_splits=num_splits,
         folds=folds,
     )
-    task, runs = source.task, runs_of(source.task, split, seed)
-    folder = None if output is None else Path(output)
+    runs, folder = runs_of(source.task, split, seed), None if output is None else Path(output)
     if resume and folder is not None:
         check_resumable(folder)
     if model == AUTO and (config is not None or preset != "paper" or mesh is not None):
@@ -154,7 +155,7 @@ def fit(
     if model == AUTO:
         from mgnni.train.auto import choose  # which needs this module
 
-        config = with_training_options(find_preset(source.preset, task.level), changes)
+        config = with_training_options(find_preset(source.preset, source.task.level), changes)
         source = balanced_source(source, config, metric)
         _warn_about(source, config)
         base = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
@@ -162,7 +163,7 @@ def fit(
         with epoch_bar(chosen.experiment.config.epochs, progress, on_epoch) as follow:
             return train(chosen.experiment, folder, resume, follow, start=chosen.state)
     if config is None:
-        config = find_preset(source.preset, task.level, preset, model)
+        config = find_preset(source.preset, source.task.level, preset, model)
     elif model not in (None, config.architecture):
         raise ArgumentError(
             f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "
@@ -210,9 +211,8 @@ def train(
     on_epoch, on_note = on_epoch or _ignore, on_note or warnings.warn
     if resume and output is None:
         raise ArgumentError("'resume' needs 'output', the folder to continue in")
-    device = experiment.device if mesh is None else mesh.device.type
-    index = None if mesh is None else mesh.device.index
-    fabric = make_fabric(device, experiment.config.precision, experiment.deterministic, index)
+    about = experiment.config.precision, experiment.deterministic
+    fabric = make_fabric(experiment.device, *about, None if mesh is None else mesh.device)
     jobs = 1 if mesh is not None else count_jobs(experiment, fabric.device)
     with one_thread(experiment.single_threaded(fabric.device)):
         training, began = Training(experiment, fabric, mesh), time.perf_counter()
@@ -292,6 +292,7 @@ def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
         data=task.graphs,
         graph=bound_graph(training.config, task.graphs),
         thresholds=tuple(one.threshold for one in results) if binary else (),
+        regression=task.regression,
     )
     if task.unit == "node" and training.experiment.size <= EXPLAINED:
         sample = attention_sample(fitted, task.graphs[0])
