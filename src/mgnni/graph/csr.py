@@ -264,7 +264,7 @@ def propagated(propagation: Propagation, x: Tensor) -> Tensor:
     """
     product: Tensor
     if torch.compiler.is_compiling():
-        product = torch.ops.mgnni.propagate(*OpArguments.of(propagation), False, x)
+        product = torch.ops.mgnni.propagate(*OpArguments.of(propagation), x)
     else:
         product = Product.apply(propagation.values, x, propagation)  # type: ignore[no-untyped-call]
     return product

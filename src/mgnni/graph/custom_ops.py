@@ -28,7 +28,7 @@ def operator_of(arguments: OpArguments) -> Propagation:
     """
     found = OPERATORS.find(arguments)
     if found is not None:
-        return found
+        return found.adjoint() if arguments.adjoint else found
     # Aliases, because what is kept must not keep the tensor alive by which it is found.
     crow, col, values = (one.detach() for one in arguments[:3])
     norm = NodeNorm(arguments.norm, arguments.norm_weight)
@@ -44,10 +44,10 @@ def operator_of(arguments: OpArguments) -> Propagation:
     )
     operator.prefers_spectrum = arguments.prefers_spectrum
     OPERATORS.add(arguments, operator)
-    return operator
+    return operator.adjoint() if arguments.adjoint else operator
 
 
-torch.library.define("mgnni::propagate", f"({SCHEMA}, bool adjoint, Tensor x) -> Tensor", tags=TAGS)
+torch.library.define("mgnni::propagate", f"({SCHEMA}, Tensor x) -> Tensor", tags=TAGS)
 torch.library.define(
     "mgnni::sampled_product", f"({SCHEMA}, Tensor left, Tensor right) -> Tensor", tags=TAGS
 )
@@ -56,8 +56,7 @@ torch.library.define(
 @torch.library.impl("mgnni::propagate", "default")
 @torch.no_grad()
 def _propagate(*args: Any) -> Tensor:
-    operator, (adjoint, x) = operator_of(OpArguments(*args[:COUNT])), args[COUNT:]
-    return (operator.adjoint() if adjoint else operator).multiply(x.detach().contiguous())
+    return operator_of(OpArguments(*args[:COUNT])).multiply(args[-1].detach().contiguous())
 
 
 @torch.library.register_fake("mgnni::propagate")
@@ -68,8 +67,10 @@ def _(*args: Any) -> Tensor:
 @torch.library.impl("mgnni::sampled_product", "default")
 @torch.no_grad()
 def _sampled_product(*args: Any) -> Tensor:
-    operator = operator_of(OpArguments(*args[:COUNT]))
-    return operator.pattern.sampled_product(*args[COUNT:])
+    arguments = OpArguments(*args[:COUNT])
+    pattern = operator_of(arguments._replace(adjoint=False)).pattern
+    left, right = args[COUNT:]
+    return pattern.sampled_product(*((right, left) if arguments.adjoint else (left, right)))
 
 
 @torch.library.register_fake("mgnni::sampled_product")
@@ -83,7 +84,7 @@ def save_operator(ctx: Any, args: tuple[Any, ...], *tensors: Tensor) -> None:
     ctx.facts = args[5:COUNT]
 
 
-def saved_operator(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
+def saved_operator(ctx: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return what :func:`save_operator` saved."""
     saved = ctx.saved_tensors
     return (*saved[:5], *ctx.facts), saved[5:]
@@ -91,17 +92,15 @@ def saved_operator(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     save_operator(ctx, inputs, inputs[-1])
-    ctx.adjoint = inputs[COUNT]
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     graph, (x,) = saved_operator(ctx)
-    grads: list[Tensor | None] = [None] * (COUNT + 2)
+    grads: list[Tensor | None] = [None] * (COUNT + 1)
     if ctx.needs_input_grad[2]:
-        pair = (x, grad) if ctx.adjoint else (grad, x)
-        grads[2] = torch.ops.mgnni.sampled_product(*graph, *pair)
+        grads[2] = torch.ops.mgnni.sampled_product(*graph, grad, x)
     if ctx.needs_input_grad[-1]:
-        grads[-1] = torch.ops.mgnni.propagate(*graph, not ctx.adjoint, grad)
+        grads[-1] = torch.ops.mgnni.propagate(*graph[:-1], not graph[-1], grad)
     return tuple(grads)
 
 

@@ -147,10 +147,17 @@ def memoize(
     """
     memo: Memo[T] = Memo(size=32)
 
-    @functools.wraps(compute)
-    def cached(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def find(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:
         options = (args, tuple(sorted(kwargs.items())))
         return memo.get(propagation, lambda: compute(propagation, *args, **kwargs), options=options)
+
+    uncompiled = torch.compiler.disable(find)
+
+    @functools.wraps(compute)
+    def cached(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if torch.compiler.is_compiling():  # results depend on the edges, so the graph breaks
+            return uncompiled(propagation, *args, **kwargs)
+        return find(propagation, *args, **kwargs)
 
     return cached
 
@@ -170,6 +177,20 @@ def memoize_differentiable(
         return function(propagation, *args, **kwargs)
 
     return differentiable
+
+
+_uncompiled_adjoint = torch.compiler.disable(Propagation.adjoint)
+
+
+def adjoint_of(propagation: Propagation) -> Propagation:
+    """Return ``propagation.adjoint()``, outside of the graph if a model is compiled.
+
+    Args:
+        propagation (Propagation): The operator.
+    """
+    if torch.compiler.is_compiling():
+        return _uncompiled_adjoint(propagation)
+    return propagation.adjoint()
 
 
 class _Options(TypedDict, total=False):

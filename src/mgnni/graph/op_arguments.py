@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # The first arguments of every op, in the language of torch.library.
 SCHEMA = (
     "Tensor crow, Tensor col, Tensor values, Tensor? batch, Tensor? norm_weight, bool symmetric, "
-    "float norm_bound, str norm, float unit, SymInt num_graphs, bool prefers_spectrum"
+    "float norm_bound, str norm, float unit, SymInt num_graphs, bool prefers_spectrum, bool adjoint"
 )
 KEPT = 4  # operators with the same pattern that are kept
 
@@ -39,6 +39,7 @@ class OpArguments(NamedTuple):
         unit (float): Bound on the rounding error of its entries.
         num_graphs (int): Number of graphs.
         prefers_spectrum (bool): Whether the closed form is preferred.
+        adjoint (bool, optional): Whether the op uses the transpose. (default: :obj:`False`)
 
     Shapes:
         - **crow:** ``(num_nodes + 1,)``
@@ -57,10 +58,11 @@ class OpArguments(NamedTuple):
     unit: float
     num_graphs: int
     prefers_spectrum: bool
+    adjoint: bool = False
 
     @classmethod
-    def of(cls, propagation: Propagation) -> OpArguments:
-        """Take an operator apart."""
+    def of(cls, propagation: Propagation, adjoint: bool = False) -> OpArguments:
+        """Take an operator apart, or its transpose."""
         pattern, bound = propagation.pattern, propagation.bound
         return cls(
             pattern.crow,
@@ -74,16 +76,17 @@ class OpArguments(NamedTuple):
             propagation.unit,
             propagation.num_graphs,
             propagation.prefers_spectrum,
+            adjoint,
         )
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for the same operator, as long as its tensors live."""
+        """Equal for the same operator or its transpose, as long as its tensors live."""
         tensors = [
             None if one is None else (one.data_ptr(), one._version, one.numel(), one.dtype)
             for one in self[:5]
         ]
-        return (*tensors, *self[5:])
+        return (*tensors, *self[5:-1])
 
 
 class _Operators:

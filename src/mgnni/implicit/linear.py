@@ -240,6 +240,7 @@ def equilibria(
     on_failure: str = "raise",
     cache: Cache | None = None,
     gram: float | None = None,
+    adjoint: bool = False,
 ) -> tuple[Tensor, SolveLog]:
     r"""Solves the equations of all scales together, differentiably.
 
@@ -257,6 +258,7 @@ def equilibria(
             positive semidefinite and of spectral norm at most one, as
             :func:`mgnni.normalized_gram` returns them. :obj:`None` if this is not known.
             (default: :obj:`None`)
+        adjoint (bool, optional): Whether to use the transposed operator. (default: :obj:`False`)
 
     Returns:
         The states, shape ``(scales, num_nodes, channels)``, and the log of the solves. A compiled
@@ -274,24 +276,15 @@ def equilibria(
         handle = None if cache is None or _is_exporting() else cache.handle
         how = (options.solver, options.tol, options.max_iter, options.warm_start)
         z = torch.ops.mgnni.equilibrium(
-            *OpArguments.of(propagation),
+            *OpArguments.of(propagation, adjoint),
             *(weight, bias, handle, scales, gamma, gram),
             *(*how, memory, on_failure, torch.is_grad_enabled()),
         )[0]
         return z, SolveLog()
-    request = Request(
-        propagation,
-        scales,
-        gamma,
-        gram,
-        options,
-        memory,
-        on_failure,
-        SolveLog(),
-        cache,
-        deferred=is_deferred.get(),
-        grad_enabled=torch.is_grad_enabled(),
-    )
+    propagation = propagation.adjoint() if adjoint else propagation
+    settings = (scales, gamma, gram, options, memory, on_failure)
+    grad = torch.is_grad_enabled()
+    request = Request(propagation, *settings, SolveLog(), cache, is_deferred.get(), grad)
     if cache is not None:
         cache.log = request.log
     values = propagation.values if propagation.values.requires_grad else None

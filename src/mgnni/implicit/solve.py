@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
+import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError
@@ -81,6 +82,7 @@ def solve_equilibrium(
     return result
 
 
+@torch.compiler.disable  # the numbers of a result depend on the solve
 def solve_equilibria(
     propagation: Propagation,
     weight: Tensor,  # shape: (scales, channels, channels)

@@ -142,12 +142,14 @@ class MultiscaleEquilibrium(nn.Module):
         """Data type of the parameters; :obj:`None` if there are none."""
         return next((one.dtype for one in self.parameters()), None)
 
-    def forward(self, bias: Tensor, propagation: Propagation) -> Tensor:
+    def forward(self, bias: Tensor, propagation: Propagation, *, adjoint: bool = False) -> Tensor:
         r"""Solves for the states of every scale.
 
         Args:
             bias (Tensor): The bias :math:`B`, shape ``(num_nodes, channels)``.
             propagation (Propagation): The operator of the graph.
+            adjoint (bool, optional): Whether to solve with the transposed operator
+                :math:`P^{\top}`. (default: :obj:`False`)
         """
         check_propagation(propagation)
         self.edge_mask.check(propagation)
@@ -172,6 +174,7 @@ class MultiscaleEquilibrium(nn.Module):
                 on_failure=self.on_failure,
                 cache=self._cache,
                 gram=size,
+                adjoint=adjoint,
             )
         return z
 
