@@ -133,7 +133,8 @@ def _(*args: Any) -> tuple[Tensor, Tensor]:
 @torch.library.impl("mgnni::equilibrium_backward", "default")
 @torch.no_grad()
 def _differentiate(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
-    operator = operator_of(OpArguments(*args[:COUNT]))
+    arguments = OpArguments(*args[:COUNT])
+    operator = operator_of(arguments)
     weight, z, hop, grad = (one.detach() for one in args[COUNT : COUNT + 4])
     wanted, settings = args[COUNT + 4], _Settings(*args[COUNT + 5 :])
     request = settings.request(operator, weight)
@@ -146,6 +147,10 @@ def _differentiate(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     kept = hop if settings.memory == "fast" else None
     of_values, of_weight, of_bias = gradients(request, z, weight, kept, wanted, grad)
     of_bias = None if of_bias is None else of_bias.sum(0)  # all scales share it
+    original = operator_of(arguments._replace(adjoint=False))
+    if of_values is not None and operator is not original:  # in the order of the transpose
+        order = original.pattern.transposed[1]
+        of_values = torch.empty_like(of_values).index_copy_(0, order, of_values)
     return _owned(of_values, z), _owned(of_weight, z), _owned(of_bias, z, grad)
 
 
