@@ -49,7 +49,9 @@ def test_the_op_returns_the_dense_solution(normalization: str, adjoint: bool) ->
     dense = propagation.to_dense().mT if adjoint else propagation.to_dense()
     for index, scale in enumerate(SCALES):
         power = torch.linalg.matrix_power(dense, scale)
-        system = torch.eye(bias.numel()).double() - GAMMA * torch.kron(power, weight[index].mT.contiguous())
+        system = torch.eye(bias.numel()).double() - GAMMA * torch.kron(
+            power, weight[index].mT.contiguous()
+        )
         exact = torch.linalg.solve(system, bias.flatten()).view_as(bias)
         torch.testing.assert_close(z[index], exact, rtol=0, atol=1e-8)
 

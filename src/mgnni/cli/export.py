@@ -62,7 +62,7 @@ class Export(Command):
             raise UsageError(f"{output} exists; pass --overwrite, or --output another file")
         # Imported late because they are slow to import.
         from mgnni.cli.trained_on import trained_on
-        from mgnni.export.program import check_path, export_model
+        from mgnni.export.program import check_path, export_graphs
         from mgnni.train.fitted import Fitted
         from mgnni.train.report import to_json
 
@@ -70,7 +70,7 @@ class Export(Command):
         fitted = Fitted.load(folder)
         fitted.model(self.run_number)  # refuses a wrong run before anything is read
         source = trained_on(folder, options, fitted, self.run_number)
-        info = export_model(fitted, output, list(source.graphs), run=self.run_number)
+        info = export_graphs(fitted, output, source.graphs, self.run_number)
         result = {"command": "export", "run": str(self.model), "output": str(output), **info}
         if self.json:
             sys.stdout.write(to_json(result))

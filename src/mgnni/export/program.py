@@ -140,7 +140,13 @@ def export_model(
         run (int, optional): Index of the run; ``None`` uses the best one. (default: :obj:`None`)
     """
     check_path(path)
-    graphs = fitted.read(data)
+    return export_graphs(fitted, path, fitted.read(data), run)
+
+
+def export_graphs(
+    fitted: Fitted, path: str | Path, graphs: Sequence[Data], run: int | None = None
+) -> dict[str, Any]:
+    """As :func:`export_model`, for graphs whose features are those of the training already."""
     program = export_program(fitted, graphs, run)
     names = None if fitted.schema is None else list(fitted.schema.feature_names)
     info = {

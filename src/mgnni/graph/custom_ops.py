@@ -59,7 +59,7 @@ def _propagate(*args: Any) -> Tensor:
     return operator_of(OpArguments(*args[:COUNT])).multiply(args[-1].detach().contiguous())
 
 
-@torch.library.register_fake("mgnni::propagate")
+@torch.library.register_fake("mgnni::propagate")  # type: ignore[untyped-decorator]
 def _(*args: Any) -> Tensor:
     return torch.empty_like(args[-1], memory_format=torch.contiguous_format)
 
@@ -73,7 +73,7 @@ def _sampled_product(*args: Any) -> Tensor:
     return pattern.sampled_product(*((right, left) if arguments.adjoint else (left, right)))
 
 
-@torch.library.register_fake("mgnni::sampled_product")
+@torch.library.register_fake("mgnni::sampled_product")  # type: ignore[untyped-decorator]
 def _(*args: Any) -> Tensor:
     return torch.empty_like(args[2])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol, Union, runtime_checkable
+from typing import Any, Protocol, TypeGuard, Union, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -34,7 +34,7 @@ def is_sparse(edge_index: Adjacency) -> bool:
     return isinstance(edge_index, SparseTensor)
 
 
-def _is_pyg_index(edge_index: Any) -> bool:
+def _is_pyg_index(edge_index: Any) -> TypeGuard[Any]:
     """Whether this is an ``EdgeIndex`` of PyG, which an exported model is served without."""
     pyg = sys.modules.get("torch_geometric")
     return pyg is not None and isinstance(edge_index, pyg.EdgeIndex)

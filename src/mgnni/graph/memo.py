@@ -137,6 +137,15 @@ class Memo(Generic[T]):
             return value
 
 
+def uncompiled(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that ``torch.compile`` runs but does not record.
+
+    The graph breaks at a call. Functions whose steps depend on the edges need it.
+    """
+    disabled: Callable[P, T] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return disabled
+
+
 def memoize(
     compute: Callable[Concatenate[Propagation, P], T],
 ) -> Callable[Concatenate[Propagation, P], T]:
@@ -151,13 +160,12 @@ def memoize(
         options = (args, tuple(sorted(kwargs.items())))
         return memo.get(propagation, lambda: compute(propagation, *args, **kwargs), options=options)
 
-    uncompiled = torch.compiler.disable(find)
+    disabled = uncompiled(find)
 
     @functools.wraps(compute)
     def cached(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        if torch.compiler.is_compiling():  # results depend on the edges, so the graph breaks
-            return uncompiled(propagation, *args, **kwargs)
-        return find(propagation, *args, **kwargs)
+        function = disabled if torch.compiler.is_compiling() else find
+        return function(propagation, *args, **kwargs)
 
     return cached
 
@@ -179,7 +187,7 @@ def memoize_differentiable(
     return differentiable
 
 
-_uncompiled_adjoint = torch.compiler.disable(Propagation.adjoint)
+_uncompiled_adjoint = uncompiled(Propagation.adjoint)
 
 
 def adjoint_of(propagation: Propagation) -> Propagation:
@@ -188,9 +196,8 @@ def adjoint_of(propagation: Propagation) -> Propagation:
     Args:
         propagation (Propagation): The operator.
     """
-    if torch.compiler.is_compiling():
-        return _uncompiled_adjoint(propagation)
-    return propagation.adjoint()
+    compiling = torch.compiler.is_compiling()
+    return _uncompiled_adjoint(propagation) if compiling else propagation.adjoint()
 
 
 class _Options(TypedDict, total=False):

@@ -58,11 +58,13 @@ class _Settings(NamedTuple):
     on_failure: str
     grad_enabled: bool
 
-    def request(self, operator: Propagation, weight: Tensor) -> Request:
-        """Returns the request to solve the equations."""
+    def cache_of(self, operator: Propagation, weight: Tensor) -> Cache:
+        """Returns the cache of the layer, or another one if it was exported."""
         cache = None if self.cache is None else Cache.find(self.cache)
-        if cache is None:
-            cache = _cache_of(operator, Weights(weight, self.gram))
+        return _cache_of(operator, Weights(weight, self.gram)) if cache is None else cache
+
+    def request(self, operator: Propagation, cache: Cache) -> Request:
+        """Returns the request to solve the equations."""
         return Request(
             operator,
             tuple(self.scales),
@@ -111,19 +113,19 @@ def _solve(*args: Any) -> tuple[Tensor, Tensor]:
     operator = operator_of(OpArguments(*args[:COUNT]))
     weight, bias = (one.detach() for one in args[COUNT : COUNT + 2])
     settings = _Settings(*args[COUNT + 2 :])
-    request = settings.request(operator, weight)
-    assert request.cache is not None
-    request.cache.log = request.log = SolveLog()
+    cache = settings.cache_of(operator, weight)
+    cache.log = SolveLog()
+    request = settings.request(operator, cache)
     stack = bias.expand(len(request.scales), *bias.shape)
     # Compiled graphs run with tracking of views, which costs an eighth of a small solve.
     with torch.autograd.grad_mode._force_original_view_tracking(False):
         z = Equilibrium.forward(None, weight, stack, request)
-    request.cache.pending = request.plan if settings.grad_enabled else None
+    cache.pending = request.plan if settings.grad_enabled else None
     z = _owned(z, bias, bias)
     return z, _owned(request.hop, bias, z)
 
 
-@torch.library.register_fake("mgnni::equilibrium")
+@torch.library.register_fake("mgnni::equilibrium")  # type: ignore[untyped-decorator]
 def _(*args: Any) -> tuple[Tensor, Tensor]:
     bias, settings = args[COUNT + 1], _Settings(*args[COUNT + 2 :])
     z = bias.new_empty(len(settings.scales), *bias.shape)
@@ -137,9 +139,8 @@ def _differentiate(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     operator = operator_of(arguments)
     weight, z, hop, grad = (one.detach() for one in args[COUNT : COUNT + 4])
     wanted, settings = args[COUNT + 4], _Settings(*args[COUNT + 5 :])
-    request = settings.request(operator, weight)
-    cache = request.cache
-    assert cache is not None
+    cache = settings.cache_of(operator, weight)
+    request = settings.request(operator, cache)
     plan, cache.pending = cache.pending, None
     # The plan of the forward pass, unless another pass of the layer came between.
     fits = plan is not None and plan.equations.operator is operator and _has(plan, weight)
@@ -154,7 +155,7 @@ def _differentiate(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     return _owned(of_values, z), _owned(of_weight, z), _owned(of_bias, z, grad)
 
 
-@torch.library.register_fake("mgnni::equilibrium_backward")
+@torch.library.register_fake("mgnni::equilibrium_backward")  # type: ignore[untyped-decorator]
 def _(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     weight, z, wanted = args[COUNT], args[COUNT + 1], args[COUNT + 4]
     whole = (torch.empty_like(args[2]), torch.empty_like(weight), torch.empty_like(z[0]))

@@ -123,6 +123,7 @@ class Equilibrium(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor | None, weight: Tensor, bias: Tensor, request: Request) -> Tensor:
+        """Solve, and keep what the backward pass needs in the request."""
         cache, order, options = request.cache, request.order, request.options
         plan = request.prepare(weight) if request.plan is None else request.plan
         operator = plan.equations.operator
@@ -153,6 +154,7 @@ class Equilibrium(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Save tensors for the backward pass."""
         _, weight, _, ctx.request = inputs
         # Autograd frees what it saved after the backward pass.
         ctx.save_for_backward(output, weight, ctx.request.hop)
@@ -160,6 +162,7 @@ class Equilibrium(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Solve the adjoint equation."""
         (grad,) = grads
         with torch.autocast(grad.device.type, enabled=False):
             z, weight, hop = ctx.saved_tensors

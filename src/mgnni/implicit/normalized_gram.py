@@ -242,7 +242,7 @@ def _op(factor: Tensor, eps: float, norm: str) -> tuple[Tensor, Tensor]:
     return forward(factor, eps)
 
 
-@torch.library.register_fake("mgnni::normalized_gram")
+@torch.library.register_fake("mgnni::normalized_gram")  # type: ignore[untyped-decorator]
 def _(factor: Tensor, eps: float, norm: str) -> tuple[Tensor, Tensor]:
     channels, dtype = factor.size(-1), torch.float64 if norm == "spectral" else factor.dtype
     weight = factor.new_empty(*factor.shape[:-2], channels, channels)
@@ -260,7 +260,7 @@ def _op_backward(
     return (_pulled_back_large if large else _pulled_back)(factor, weight, size, eps, grad)
 
 
-@torch.library.register_fake("mgnni::normalized_gram_backward")
+@torch.library.register_fake("mgnni::normalized_gram_backward")  # type: ignore[untyped-decorator]
 def _(factor: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(factor, memory_format=torch.contiguous_format)
 

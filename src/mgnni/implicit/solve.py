@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError
+from mgnni.graph.memo import uncompiled
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_scale, check_scales
 from mgnni.implicit.linear import equilibria
@@ -82,7 +82,7 @@ def solve_equilibrium(
     return result
 
 
-@torch.compiler.disable  # the numbers of a result depend on the solve
+@uncompiled  # the numbers of a result depend on the solve
 def solve_equilibria(
     propagation: Propagation,
     weight: Tensor,  # shape: (scales, channels, channels)

@@ -14,7 +14,7 @@ from torch_geometric.nn.inits import reset
 
 from mgnni.errors import ArgumentError, ConvergenceError, check_choice, check_int
 from mgnni.graph.build import FLOWS
-from mgnni.graph.memo import cached_propagation
+from mgnni.graph.memo import cached_propagation, uncompiled
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.edge_mask import EdgeMask
@@ -176,7 +176,7 @@ class GraphModule(nn.Module):
         return ", ".join(f"{name}={value!r}" for name, value in self.graph_options.items())
 
 
-_uncompiled = torch.compiler.disable(cached_propagation)
+_uncompiled = uncompiled(cached_propagation)
 
 
 def _accepts_pyg_names(init: Callable[..., None]) -> Callable[..., None]:

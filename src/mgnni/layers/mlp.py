@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.graph.csr import csr
+from mgnni.graph.memo import uncompiled
 from mgnni.implicit.vmap import folded
 from mgnni.layers.regularization import Dropout
 
@@ -57,7 +58,7 @@ class MLP(nn.Module):
                 x = x.relu()
         return x
 
-    @torch.compiler.disable  # which supports no sparse CSR tensors
+    @uncompiled  # torch.compile supports no sparse CSR tensors
     def _first(self, x: Tensor, dropout: Dropout, linear: nn.Linear) -> Tensor:
         return sparse_linear(self._sparse(x), dropout, linear.weight, linear.bias)
 

@@ -84,7 +84,7 @@ def _dropout_noise(x: Tensor, p: float) -> Tensor:
     return noise.bernoulli_(1 - p).div_(1 - p) if p < 1 else noise.zero_()
 
 
-@torch.library.register_fake("mgnni::dropout_noise")
+@torch.library.register_fake("mgnni::dropout_noise")  # type: ignore[untyped-decorator]
 def _(x: Tensor, p: float) -> Tensor:
     return torch.empty_like(x)
 
