@@ -229,12 +229,9 @@ def show_predictions(summary: Mapping[str, Any]) -> None:
         console.print(f"            and {len(counts) - MAX_CLASSES} less frequent classes")
     console.print()
     if summary["threshold"] is not None:
-        name = list(summary["predicted"])[1]
-        paragraph(
-            console,
-            f"{name!r} where its probability exceeds {summary['threshold']:.4g}; --threshold 0.5 "
-            "for the more probable class",
-        )
+        name, value = list(summary["predicted"])[1], summary["threshold"]
+        hint = "" if value == 0.5 else "; --threshold 0.5 for the more probable class"
+        paragraph(console, f"{name!r} where its probability exceeds {value:.4g}{hint}")
     for note in summary["notes"]:
         paragraph(console, f"note: {note}", style="dim")
 

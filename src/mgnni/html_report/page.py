@@ -18,6 +18,7 @@ from mgnni.html_report.details import MAX_RUNS, attention_figure, confusion_figu
 from mgnni.html_report.figure import Figure
 from mgnni.html_report.overview import cost_figures, overview_table, score_figures, solver_figures
 from mgnni.html_report.paper import DEFINITIONS, Row, in_order, paper_score, read_rows
+from mgnni.html_report.portfolio import portfolio_part
 from mgnni.html_report.results import Result, read_results
 from mgnni.html_report.text import DASH, Html, duration, metric_name, percent, size, table
 from mgnni.version import __version__
@@ -176,6 +177,7 @@ def _section(
         yield f'<p class="note">{escape(result.mark)} {TEST_LABELS}</p>'
     for note in report.get("data", {}).get("notes", ()):
         yield f'<p class="note">Note: {escape(str(note))}</p>'
+    yield from portfolio_part(result)
     yield f'<h4 id="{result.anchor}-runs">Runs</h4>'
     yield _run_table(result)
     figures = curve_figures(result, curves, points)

@@ -215,6 +215,8 @@ def _check(report: Mapping[str, Any]) -> None:
         _numbers(counts)
     if "classification" in report:
         _check_assessment(report["classification"], len(report["runs"]))
+    if report.get("portfolio") is not None:
+        _check_portfolio(report["portfolio"])
     if "attention" in report:
         sample = report["attention"]
         if not len(sample["nodes"]) == len(sample["predicted"]) == len(sample["weights"]):
@@ -223,6 +225,23 @@ def _check(report: Mapping[str, Any]) -> None:
         if any(len(row) != len(sample["scales"]) for row in rows):
             raise ValueError("attention must have one column per scale")
         _numbers(rows)
+
+
+def _check_portfolio(record: Mapping[str, Any]) -> None:
+    _numbers([record["splits"], [record["seconds"]]])
+    for name in ("chosen", "metric"):
+        if not isinstance(record[name], str):
+            raise TypeError(f"portfolio.{name} must be a string")
+    for one in record["candidates"]:
+        values = [one["epochs"], one["validation"], one["seconds_per_epoch"]]
+        _numbers([[value for value in values if value is not None]])
+        if not isinstance(one["name"], str) or not isinstance(one["error"], str | None):
+            raise TypeError("a candidate of the portfolio must have a name, and an error or none")
+    texts = [*record["notes"], *record["left_out"], *record["left_out"].values()]
+    if record["chosen"] not in [one["name"] for one in record["candidates"]]:
+        raise ValueError("the chosen model must be one of the candidates")
+    if any(not isinstance(text, str) for text in texts):
+        raise TypeError("notes and reasons of the portfolio must be strings")
 
 
 def _check_assessment(found: Mapping[str, Any], runs: int) -> None:

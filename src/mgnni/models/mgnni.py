@@ -80,7 +80,8 @@ class MGNNI(GraphModel):
             (default: :obj:`False`)
         head (str, optional): :obj:`"linear"`, :obj:`"mlp"`, :obj:`"residual"`, which is the
             authors' deep head for PPI, or :obj:`"graph"`, theirs for graph classification.
-            (default: :obj:`"linear"`)
+            (default: :obj:`"auto"`, which is :obj:`"graph"` with ``level="graph"`` and without
+            batch normalization, and otherwise :obj:`"linear"`)
         head_channels (int, optional): Size of the hidden layers of the MLP and the residual head.
             :obj:`None` uses hidden_channels. (default: :obj:`None`)
         head_layers (int, optional): Number of hidden layers of the head, if it is not linear.
@@ -138,7 +139,7 @@ class MGNNI(GraphModel):
         fusion: str = "attention",
         attention_channels: int = 16,
         batch_norm: bool = False,
-        head: str = "linear",
+        head: str = "auto",
         head_channels: int | None = None,
         head_layers: int = 3,
         level: str = "auto",
@@ -197,7 +198,9 @@ class MGNNI(GraphModel):
         self.equilibrium: MultiscaleEquilibrium | DirectedEquilibrium = equilibrium()
         self.fusion = combine()
         width = self.fusion.width(hidden_channels, states + int(skip))
-        check_choice("head", head, HEADS)
+        check_choice("head", head, ("auto", *HEADS))
+        if head == "auto":
+            head = "graph" if level == "graph" and not batch_norm else "linear"
         self.head: nn.Module
         inner = head_channels or hidden_channels
         if head == "linear":

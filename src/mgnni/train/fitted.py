@@ -74,11 +74,12 @@ class Fitted:
     def __repr__(self) -> str:
         val = self.val[self.best].get(self.metric)
         score = "" if val is None else f", best validation {self.metric}={val:.4f}"
-        return (
-            f"{type(self).__name__}({self.config.architecture}, level={self.level!r}, "
-            f"features={self.num_features}, classes={len(self.classes)}, runs={len(self.runs)}"
-            f"{score})"
-        )
+        splits = 0 if self.report is None else self.report["data"]["splits"]
+        trained = len({run.split for run in self.runs})  # by default `fit` trains one only
+        runs = f"{len(self.runs)}{f' ({trained} of {splits} splits)' * (splits > trained)}"
+        name, level = self.config.architecture, self.level
+        what = f"features={self.num_features}, classes={len(self.classes)}, runs={runs}"
+        return f"{type(self).__name__}({name}, level={level!r}, {what}{score})"
 
     @property
     def best(self) -> int:
