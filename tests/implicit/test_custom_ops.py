@@ -132,3 +132,13 @@ def test_the_op_raises_if_a_solve_fails() -> None:
     how = (None, "picard", 1e-10, 2, False, "fast", "raise", True)
     with pytest.raises(ConvergenceError, match="stopped after 2 iterations"):
         torch.ops.mgnni.equilibrium(*graph, weight, bias, None, SCALES, GAMMA, *how)
+
+
+def test_the_cache_of_a_compiled_layer_keeps_no_memory_that_the_graph_may_overwrite() -> None:
+    graph, (weight, bias), cache = OpArguments.of(directed()), inputs(), Cache()
+    how = (*HOW[:4], True, *HOW[5:])  # with a warm start
+    args = (*graph, weight, bias, cache.handle, SCALES, GAMMA, *how)
+    first = torch.ops.mgnni.equilibrium(*args)[0]
+    expected = first.clone()
+    first.fill_(torch.nan)
+    torch.testing.assert_close(torch.ops.mgnni.equilibrium(*args)[0], expected)
