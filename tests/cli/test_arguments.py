@@ -14,7 +14,7 @@ from cli.tables import write_nodes
 from mgnni.cli.app import COMMANDS
 from mgnni.cli.arguments import Parser, UsageError, layout, plain_text
 from mgnni.cli.train import CHOICES, Train
-from mgnni.data.metrics import METRICS
+from mgnni.data.metric_names import METRICS
 from mgnni.data.rules import RULES
 from mgnni.data.tables.schema import TableOptions
 from mgnni.graph.build import FLOWS

@@ -35,7 +35,7 @@ class Train(Command):
     """Train on a benchmark or on your own graph.
 
     DATA is the name of a benchmark (see mgnni datasets); a folder with nodes.csv and edges.csv,
-    and graphs.csv to classify whole graphs; or a .npz or .pt file. Every split is trained with
+    and graphs.csv to predict whole graphs; or a .npz or .pt file. Every split is trained with
     every seed. The result is the test score with the rule it was chosen by, and a folder with
     model, log and report.
 
@@ -46,7 +46,7 @@ class Train(Command):
     Example: mgnni train texas --scales 1 2 4 --seeds 0 1 2
     Example: mgnni train chameleon --model gcnii --num-layers 8
     Example: mgnni train my-graph/ --label topic --output runs/topics
-    Example: mgnni train my-graph/ --model mgnni --scales 1 2 4
+    Example: mgnni train houses/ --task regression --label price
     Example: mgnni train my-graph/ --label topic --output runs/topics --resume
     """
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from mgnni.data.metric_names import unit
 from mgnni.html_report.results import Result
-from mgnni.html_report.text import DASH, Html, duration, metric_name, percent, table
+from mgnni.html_report.text import DASH, Html, duration, metric_name, score, table
 
 
 def portfolio_part(result: Result) -> Iterator[str]:
@@ -36,7 +37,7 @@ def portfolio_part(result: Result) -> Iterator[str]:
 
 def _comparison(result: Result) -> Html:
     record = result.report["portfolio"]
-    head = ["Model", "Choice", "Validation %", "Epochs", "Seconds per epoch"]
+    head = ["Model", "Choice", f"Validation{unit(record['metric'])}", "Epochs", "Seconds per epoch"]
     rows = []
     for one in record["candidates"]:
         failed = one["validation"] is None
@@ -46,7 +47,7 @@ def _comparison(result: Result) -> Html:
             [
                 one["name"],
                 "failed" if failed else "chosen" if chosen else DASH,
-                percent(one["validation"]),
+                score(record["metric"], one["validation"]),
                 str(one["epochs"]),
                 DASH if pace is None else f"{pace:.3g}",
             ]

@@ -15,7 +15,7 @@ from mgnni.layers.blocks import DIRECTIONS, DirectedEquilibrium, ResidualBlock, 
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, Fusion, make_fusion
 from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_names
-from mgnni.layers.heads import HEADS, GraphHead, LinearHead, MLPHead, ResidualHead
+from mgnni.layers.heads import HeadSizes, ResidualHead, make_head
 from mgnni.layers.input_map import GraphInput, make_input_map
 from mgnni.layers.mlp import MLP
 from mgnni.models.base import GraphModel
@@ -42,8 +42,8 @@ class MGNNI(GraphModel):
 
     The defaults are the model of the paper, except for the final ReLU of its input map
     (``input_map="mlp-relu"``). ``contraction``, ``learn_gamma``, ``directions``, ``skip``,
-    ``blocks``, ``input_map="graph"`` and ``fusion="concat"`` generalise it within the same
-    equation, so that every solution is still unique and certified.
+    ``own_bias``, ``blocks``, ``input_map="graph"`` and ``fusion="concat"`` generalise it within
+    the same equation, so that every solution is still unique and certified.
 
     Args:
         in_channels (int): Size of each input sample.
@@ -70,6 +70,10 @@ class MGNNI(GraphModel):
             :obj:`"out"`, or :obj:`"both"`. (default: :obj:`"in"`)
         skip (bool, optional): Whether the bias is combined with the states of the scales.
             (default: :obj:`False`)
+        own_bias (bool, optional): Whether the state of a node contains its own bias. If not,
+            :math:`\mathbf{Z}_m - \mathbf{B} = \gamma\, \mathbf{P}^m \mathbf{Z}_m\,
+            g(\mathbf{F}_m)`, which is what was propagated, takes the place of
+            :math:`\mathbf{Z}_m` after the last equilibrium. (default: :obj:`True`)
         blocks (int, optional): Number of equilibrium blocks. All but the last have layer
             normalization and a residual connection. (default: :obj:`1`)
         fusion (str, optional): How the scales are combined, :obj:`"attention"`, :obj:`"mean"` or
@@ -135,6 +139,7 @@ class MGNNI(GraphModel):
         learn_gamma: bool = False,
         directions: str = "in",
         skip: bool = False,
+        own_bias: bool = True,
         blocks: int = 1,
         fusion: str = "attention",
         attention_channels: int = 16,
@@ -165,7 +170,7 @@ class MGNNI(GraphModel):
         )
         check_choice("directions", directions, DIRECTIONS)
         check_choice("fusion", fusion, FUSIONS)
-        self.skip = skip
+        self.skip, self.own_bias = skip, own_bias
         self.supports_edge_mask = input_map != "graph"  # which embeds edges of its own
 
         def layer() -> MultiscaleEquilibrium:
@@ -198,30 +203,17 @@ class MGNNI(GraphModel):
         self.equilibrium: MultiscaleEquilibrium | DirectedEquilibrium = equilibrium()
         self.fusion = combine()
         width = self.fusion.width(hidden_channels, states + int(skip))
-        check_choice("head", head, ("auto", *HEADS))
         if head == "auto":
             head = "graph" if level == "graph" and not batch_norm else "linear"
-        self.head: nn.Module
-        inner = head_channels or hidden_channels
-        if head == "linear":
-            self.head = LinearHead(width, out_channels, dropout, batch_norm)
-        elif batch_norm:
-            raise ArgumentError(
-                f"'batch_norm' must be False without head='linear' (got True with head={head!r}); "
-                "leave it out"
-            )
-        elif head == "mlp":
-            self.head = MLPHead(width, inner, out_channels, head_layers, dropout)
-        elif head == "residual":
-            self.head = ResidualHead(in_channels, width, inner, out_channels, head_layers, dropout)
-        elif level == "node":
+        if head == "graph" and level == "node":
             raise ArgumentError(
                 "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which pools the "
                 "nodes of each graph; use head='linear' for logits per node"
             )
-        else:
-            self.level = "graph"
-            self.head = GraphHead(width, out_channels, head_layers, dropout)
+        self.level = "graph" if head == "graph" else self.level
+        inner = head_channels or hidden_channels
+        sizes = HeadSizes(in_channels, width, inner, out_channels, head_layers)
+        self.head = make_head(head, sizes, dropout, batch_norm)
 
     @classmethod
     def from_preset(cls, name: str, in_channels: int, out_channels: int, **kwargs: Any) -> MGNNI:
@@ -248,6 +240,22 @@ class MGNNI(GraphModel):
         """Whether ``x`` may be a sparse CSR tensor, which is so if only an MLP uses it."""
         takes = isinstance(self.input_map, MLP | GraphInput)
         return takes and not isinstance(self.head, ResidualHead)
+
+    def fused_states(self, z: Tensor, bias: Tensor) -> Tensor:
+        r"""Return the states that are fused, given those of all equilibria and their bias.
+
+        Args:
+            z (torch.Tensor): The states.
+            bias (torch.Tensor): The bias of the last equilibrium.
+
+        Shapes:
+            - **z:** :math:`(M, |\mathcal{V}|, F)`
+            - **bias:** :math:`(|\mathcal{V}|, F)`
+            - **output:** :math:`(M, |\mathcal{V}|, F)`, or :math:`(M + 1, |\mathcal{V}|, F)` with
+              ``skip``
+        """
+        states = z if self.own_bias else z - bias
+        return torch.cat([states, bias.unsqueeze(0)]) if self.skip else states
 
     def forward(
         self,
@@ -284,9 +292,8 @@ class MGNNI(GraphModel):
             for block in self.blocks:
                 bias = block(bias, propagation)
             z = self.equilibrium(bias, propagation).to(x.dtype)
-        if self.skip:
-            z = torch.cat([z, bias.to(x.dtype).unsqueeze(0)])
-        fused, weight = self.fusion(z)
+        fused, weight = self.fusion(self.fused_states(z, bias.to(x.dtype)))
         num_graphs = self.num_graphs(propagation, batch, batch_size)
         logits = self.head(fused, x, self.pooling_index(batch, propagation), num_graphs)
+        logits = self.in_units(logits)
         return (logits, weight) if return_attention else logits

@@ -47,6 +47,7 @@ def fit(
     config: Config | None = None,
     options: dict[str, Any] | None = None,
     tables: TableOptions | None = None,
+    task: str | None = None,
     metric: str | None = None,
     num_splits: int = 1,
     folds: int | None = None,
@@ -88,6 +89,8 @@ def fit(
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
         tables (TableOptions, optional): Names of the columns of your files and how to read them,
             see :class:`~mgnni.TableOptions`. (default: :obj:`None`)
+        task (str, optional): ``"regression"`` to predict the numbers in the label columns, or
+            ``"classification"``. (default: that of ``tables``)
         metric (str, optional): Metric to select and report by; ``None`` uses that of the task.
             (default: :obj:`None`)
         num_splits (int, optional): Number of splits to draw if the data have none.
@@ -125,13 +128,13 @@ def fit(
     source = find_source(
         data,
         options=options,
-        tables=tables,
+        tables=tables if task is None else replace(tables or TableOptions(), task=task),
         metric=metric,
         rule=rule,
         num_splits=num_splits,
         folds=folds,
     )
-    task, runs = source.task, runs_of(source.task, split, seed)
+    runs = runs_of(source.task, split, seed)
     folder = None if output is None else Path(output)
     if resume and folder is not None:
         check_resumable(folder)
@@ -148,7 +151,7 @@ def fit(
     if model == AUTO:
         from mgnni.train.auto import choose  # which needs this module
 
-        config = with_training_options(find_preset(source.preset, task.level), changes)
+        config = with_training_options(find_preset(source.preset, source.task.level), changes)
         source = balanced_source(source, config, metric)
         _warn_about(source, config)
         base = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
@@ -156,7 +159,7 @@ def fit(
         with epoch_bar(chosen.experiment.config.epochs, progress, on_epoch) as follow:
             return train(chosen.experiment, folder, resume, follow, start=chosen.state)
     if config is None:
-        config = find_preset(source.preset, task.level, preset, model)
+        config = find_preset(source.preset, source.task.level, preset, model)
     elif model not in (None, config.architecture):
         raise ArgumentError(
             f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "
@@ -280,6 +283,7 @@ def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
         data=task.graphs,
         graph=bound_graph(training.config, task.graphs),
         thresholds=tuple(one.threshold for one in results) if binary else (),
+        regression=task.regression,
     )
     if task.unit == "node" and training.experiment.size <= EXPLAINED:
         sample = attention_sample(fitted, task.graphs[0])

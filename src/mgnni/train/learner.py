@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from mgnni.data.targets import target_scale
 from mgnni.data.task import Task
 from mgnni.errors import DataError, DivergenceError
 from mgnni.implicit.linear import deferred
@@ -20,7 +21,7 @@ from mgnni.solve.result import SolveLog
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.ensemble import Ensemble, build_model
-from mgnni.train.loss import row_losses
+from mgnni.train.loss import number_losses, row_losses
 from mgnni.train.runs import Run
 from mgnni.train.schedule import lr_factor
 
@@ -71,6 +72,8 @@ class Learner(ABC):
         self.task, self.config, self.fabric = task, config, fabric
         self.certificates = Certificates()
         self.ensemble = Ensemble(self._build, runs)
+        if task.regression:
+            self._standardize()
         if config.precision == "64":
             self.ensemble.double()
         on_cuda = fabric.device.type == "cuda"
@@ -88,7 +91,24 @@ class Learner(ABC):
 
     def _build(self) -> nn.Module:
         task = self.task
-        return build_model(self.config, task.num_features, len(task.classes), task.level)
+        sizes = task.num_features, len(task.classes)
+        return build_model(self.config, *sizes, task.level, task.regression)
+
+    def _standardize(self) -> None:
+        """Give every run the mean and deviation of its own training targets."""
+        buffers = self.ensemble.named_stacks()[1]
+        for place, run in enumerate(self.runs):
+            mean, deviation = target_scale(self.task.targets(run.split, "train"))
+            buffers["target_scale.mean"][place] = mean
+            buffers["target_scale.deviation"][place] = deviation
+
+    def losses(self, outputs: Tensor, labels: Tensor, place: int | None = None) -> Tensor:
+        """Return the loss of every row, for all runs or for the one in a place."""
+        if not self.task.regression:
+            return row_losses(outputs, labels)
+        found = self.ensemble.named_stacks()[1]["target_scale.deviation"]
+        deviation = found.unsqueeze(1) if place is None else found[place]
+        return number_losses(outputs, labels, deviation, self.task.metric == "mae")
 
     @property
     def runs(self) -> list[Run]:
@@ -146,7 +166,7 @@ class Learner(ABC):
         """Train on a batch; return the loss of each run, without host-device synchronisation."""
         self.module.train()
         self.optimizer.zero_grad()
-        loss = row_losses(self.module(*inputs), labels)
+        loss = self.losses(self.module(*inputs), labels)
         loss = (loss * weight).sum(-1)
         self.fabric.backward(loss.sum())
         if self.config.clip is not None:
@@ -198,9 +218,10 @@ class Learner(ABC):
     def validate(self) -> list[tuple[float, float]]:
         """Return loss and metric of each run on its validation set."""
         found = []
-        for run, scores in zip(self.runs, self.scores("val"), strict=True):
+        for place, scores in enumerate(self.scores("val")):
+            run = self.runs[place]
             targets = self.task.targets(run.split, "val").to(scores.device)
-            loss = float(row_losses(scores, targets).mean())
+            loss = float(self.losses(scores, targets, place).mean())
             found.append((loss, self.task.evaluate(scores, run.split, "val")[self.task.metric]))
         return found
 

@@ -15,7 +15,7 @@ from mgnni.layers.mlp import sparse_features
 from mgnni.train.captured import CapturedEpoch, NotCapturable
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared
-from mgnni.train.loss import row_losses, row_weights
+from mgnni.train.loss import row_weights
 from mgnni.train.runs import Run
 
 if TYPE_CHECKING:
@@ -64,8 +64,9 @@ class NodeLearner(Learner):
         No run gets a label of a node that is not in its own part.
         """
         task, n = self.task, self.task.num_rows
-        wide = (len(task.classes),) if task.multilabel else ()
+        wide = (len(task.classes),) if task.multilabel or task.regression else ()
         dtype = torch.float32 if task.multilabel else torch.long
+        dtype = torch.float64 if task.regression else dtype
         labels = torch.zeros(len(self.runs), n, *wide, dtype=dtype)
         weight = torch.zeros(len(self.runs), n, dtype=self.inputs[0].dtype)
         for place, run in enumerate(self.runs):
@@ -125,7 +126,7 @@ class NodeLearner(Learner):
     def loss_and_accuracy(self, logits: Tensor) -> Tensor:
         """Return loss and accuracy of each run on its validation set, shape ``(runs, 2)``."""
         labels, weight = self.parts["val"]
-        loss = (row_losses(logits, labels) * weight).sum(-1).double()
+        loss = (self.losses(logits, labels) * weight).sum(-1).double()
         known = weight > 0
         right = logits.argmax(-1) == labels if labels.dim() < logits.dim() else known
         count = known.sum(-1).clamp(min=1)

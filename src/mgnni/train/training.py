@@ -82,7 +82,7 @@ class Training:
 
     def _begin(self, runs: Sequence[Run]) -> None:
         self.learner = learner_for(self.task)(self.task, self.config, runs, self.fabric)
-        self.stopping = [EarlyStopping.from_config(self.config) for _ in runs]
+        self.stopping = [EarlyStopping.from_config(self.config, self.task.metric) for _ in runs]
         self.curves = [[] for _ in runs]
         self.epoch = 0
 
@@ -132,6 +132,7 @@ class Training:
             best_metric=[one.best_metric for one in self.stopping] if val else [],
             waited=min(one.waited for one in self.stopping),
             finished=len(self.finished),
+            metric=self.task.metric,
         )
 
     def _finish(self, done: list[int], limit: dict[str, Any] | None = None) -> None:
@@ -184,7 +185,8 @@ class Training:
         Accuracy is that of the more probable class, so predictions then need no threshold.
         """
         task = self.task
-        if task.multilabel or len(task.classes) != 2 or task.metric in ("accuracy", "micro_f1"):
+        classes = task.multilabel or task.regression or len(task.classes) != 2
+        if classes or task.metric in ("accuracy", "micro_f1"):
             return None
         return best_threshold(scores, self.task.targets(split, "val"))
 
