@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -117,6 +118,14 @@ def test_another_process_needs_torch_and_the_ops_only(tmp_path: Path) -> None:
     assert run(LOADED, *files) == "[]"
     scores = torch.load(tmp_path / "scores.pt")
     torch.testing.assert_close(scores, one.predict_proba(other), rtol=0, atol=1e-6)
+
+
+def test_a_regression_returns_its_numbers() -> None:
+    one = dataclasses.replace(fitted(), regression=True)
+    model = build_model(one.config, FEATURES, 3, "node", True)
+    one = dataclasses.replace(one, weights=(model.state_dict(),))
+    scores = export_program(one, one.read(None)).module()(graph().x)
+    torch.testing.assert_close(scores, one.predict(), rtol=0, atol=1e-6)
 
 
 def test_several_graphs_are_exported_as_one() -> None:

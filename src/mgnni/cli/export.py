@@ -18,8 +18,9 @@ class Export(Command):
 
     RUN is the output folder of mgnni train, of a model for nodes. The result is a program of
     torch.export that maps the features of all nodes of the graph of the training to the probability
-    of each class. Graph and weights are part of the file. To run it, a process needs torch and
-    `import mgnni.serve`, which registers the solver; docs/deploy.md has a script.
+    of each class, or to the predicted numbers. Graph and weights are part of the file. To run it, a
+    process needs torch and `import mgnni.serve`, which registers the solver; docs/deploy.md has a
+    script.
 
     Example: mgnni export runs/texas
     Example: mgnni export runs/topics --output topics.pt2
@@ -75,10 +76,11 @@ class Export(Command):
         if self.json:
             sys.stdout.write(to_json(result))
             return
+        kind = "numbers" if fitted.regression else "probabilities"
         sys.stdout.write(
             f"Saved {info['model']} of run {info['run']} on {source.name} as {output}: features of "
-            f"shape ({info['nodes']}, {info['features']}) in, probabilities of "
-            f"{len(info['classes'])} classes out.\n"
+            f"shape ({info['nodes']}, {info['features']}) in, "
+            f"{len(info['classes'])} {kind} per node out.\n"
             "In Python: import torch, mgnni.serve; "
             f"torch.export.load({str(output)!r}).module()(features)\n"
         )

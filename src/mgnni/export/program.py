@@ -26,31 +26,34 @@ from mgnni.version import __version__
 
 SUFFIX = ".pt2"
 INFO = "mgnni.json"  # name of the description inside of an exported file
-CLOSE = 1e-6  # largest difference of probabilities between a program and its model
+CLOSE = 1e-6  # largest difference between a program and its model, for numbers up to one
 # Modules that iterate until numbers say so, which a recorded graph cannot.
 ITERATED = (SteadyState, Reservoir, ImplicitGraph)
 
 
 class Scores(nn.Module):
-    r"""The probabilities of the classes of all nodes of a fixed graph.
+    r"""The probabilities of the classes of all nodes of a fixed graph, or the predicted numbers.
 
     Args:
         model (GraphModel): The model, in evaluation mode.
         propagation (Propagation): The operator of the graph.
-        multilabel (bool): Whether a node may have several labels.
+        fitted (Fitted): Says whether a node has one class, several labels, or numbers.
 
     Shapes:
         - **input:** node features :math:`(|\mathcal{V}|, F)`
-        - **output:** probabilities :math:`(|\mathcal{V}|, C)`
+        - **output:** probabilities or numbers :math:`(|\mathcal{V}|, C)`
     """
 
-    def __init__(self, model: GraphModel, propagation: Propagation, multilabel: bool) -> None:
+    def __init__(self, model: GraphModel, propagation: Propagation, fitted: Fitted) -> None:
         super().__init__()
-        self.model, self.propagation, self.multilabel = model, propagation, multilabel
+        self.model, self.propagation = model, propagation
+        self.multilabel, self.regression = fitted.multilabel, fitted.regression
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the probabilities."""
+        """Returns the probabilities or numbers."""
         logits: Tensor = self.model(x, self.propagation)
+        if self.regression:
+            return logits
         return logits.sigmoid() if self.multilabel else logits.softmax(1)
 
 
@@ -76,7 +79,7 @@ def export_program(
     several = batch.batch if len(graphs) > 1 else None
     x = batch.x.to(next(model.parameters()).dtype)
     propagation = model.propagation(x, batch.edge_index, batch.edge_weight, several)
-    scores = Scores(model.requires_grad_(False), propagation, fitted.multilabel).eval()
+    scores = Scores(model.requires_grad_(False), propagation, fitted).eval()
     # This pass also computes what follows from the graph, so that it is not recorded.
     expected = scores(x)
     program = torch.export.export(scores, (x,), strict=False)
@@ -84,10 +87,10 @@ def export_program(
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
             node.meta.pop("stack_trace", None)  # which names folders of this machine
     gap = float((program.module()(x) - expected).abs().max())
-    if not gap <= CLOSE:
+    if not gap <= CLOSE * max(1.0, float(expected.abs().max())):
         raise MgnniError(
             f"the exported program must equal the model up to {CLOSE:g} (got a difference of "
-            f"{gap:.1e} between probabilities); please report this model"
+            f"{gap:.1e}); please report this model"
         )
     return program
 
@@ -159,6 +162,7 @@ def export_graphs(
         "feature_names": names,
         "classes": list(fitted.classes),
         "multilabel": fitted.multilabel,
+        "regression": fitted.regression,
         "threshold": fitted.threshold(run),
     }
     save_program(program, path, info)
