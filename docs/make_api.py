@@ -28,7 +28,7 @@ SECTIONS = {
     "Graphs": ("graph",),
     "Solving": ("implicit", "solve"),
     "Data and evaluation": ("data",),
-    "Training": ("train",),
+    "Training": ("train", "export"),
     "Explanations": ("explain",),
     "Errors and warnings": ("errors",),
 }

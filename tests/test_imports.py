@@ -37,6 +37,8 @@ MAY_IMPORT["train"] |= {"data", "files", "version"}
 MAY_IMPORT["html_report"] |= {"data", "files", "version"}
 MAY_IMPORT["bench"] |= {"data"}
 MAY_IMPORT["explain"] = MAY_IMPORT["train"] | {"figures", "range", "train"}
+MAY_IMPORT["export"] = MAY_IMPORT["train"] | {"train"}
+MAY_IMPORT["serve"] = {"graph", "implicit"}
 MAY_IMPORT["reproduce"] = MAY_IMPORT["train"] | {"figures", "range", "train"}
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mgnni.explain.explanation import Explanation as Explanation
     from mgnni.explain.prediction import explain_model as explain_model
     from mgnni.explain.prediction import explain_prediction as explain_prediction
+    from mgnni.export.program import export_model as export_model
     from mgnni.graph.propagation import Propagation as Propagation
     from mgnni.implicit.nonlinear import implicit_fixed_point as implicit_fixed_point
     from mgnni.implicit.normalized_gram import normalized_gram as normalized_gram
@@ -70,6 +71,7 @@ _HOMES = {
     "explain_prediction": "mgnni.explain.prediction",
     "Explanation": "mgnni.explain.explanation",
     "FDGNN": "mgnni.models.fdgnn",
+    "export_model": "mgnni.export.program",
     "fit": "mgnni.train.fit",
     "Fitted": "mgnni.train.fitted",
     "GIND": "mgnni.models.gind",

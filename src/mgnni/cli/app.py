@@ -15,6 +15,7 @@ from mgnni.cli.bench import Bench
 from mgnni.cli.compare import Compare
 from mgnni.cli.datasets import Datasets
 from mgnni.cli.explain import Explain
+from mgnni.cli.export import Export
 from mgnni.cli.inspect import Inspect
 from mgnni.cli.models import Models
 from mgnni.cli.predict import Predict
@@ -46,6 +47,7 @@ COMMANDS: dict[str, type[Command]] = {
         Tune,
         Predict,
         Explain,
+        Export,
         Compare,
         Range,
         Report,

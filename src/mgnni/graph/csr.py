@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError
+from mgnni.graph.op_arguments import OpArguments
 from mgnni.kernels.launches import processors
 from mgnni.kernels.rows import Rows, share_out
 from mgnni.kernels.terms import Lines, add_term
@@ -277,3 +278,23 @@ class Product(torch.autograd.Function):
             grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
             grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
         return grad_values, grad_x, None
+
+
+def propagated(propagation: Propagation, x: Tensor) -> Tensor:
+    """Return the product of an operator and node features, differentiable in both.
+
+    While torch traces, the product is one op of the recorded graph.
+
+    Args:
+        propagation (Propagation): The operator.
+        x (Tensor): Node features.
+
+    Shapes:
+        - **x, output:** ``(num_nodes, channels)``
+    """
+    product: Tensor
+    if torch.compiler.is_compiling():
+        product = torch.ops.mgnni.propagate(*OpArguments.of(propagation), x)
+    else:
+        product = Product.apply(propagation.values, x, propagation)  # type: ignore[no-untyped-call]
+    return product

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.graph.csr import csr
+from mgnni.graph.memo import uncompiled
 from mgnni.implicit.vmap import folded
 from mgnni.layers.regularization import Dropout
 
@@ -50,12 +51,16 @@ class MLP(nn.Module):
         """Return the output of the last layer."""
         for index, (dropout, linear) in enumerate(zip(self.dropout, self.linear, strict=True)):
             if x.layout is torch.sparse_csr:
-                x = sparse_linear(self._sparse(x), dropout, linear.weight, linear.bias)  # type: ignore[arg-type]
+                x = self._first(x, dropout, linear)  # type: ignore[arg-type]
             else:
                 x = linear(dropout(x))
             if self.activate_last or index + 1 < len(self.linear):
                 x = x.relu()
         return x
+
+    @uncompiled  # torch.compile supports no sparse CSR tensors
+    def _first(self, x: Tensor, dropout: Dropout, linear: nn.Linear) -> Tensor:
+        return sparse_linear(self._sparse(x), dropout, linear.weight, linear.bias)
 
     def _sparse(self, x: Tensor) -> SparseMatrix:
         """Cache the transpose of ``x`` between passes."""

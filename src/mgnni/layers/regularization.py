@@ -72,6 +72,25 @@ class _Drop(torch.autograd.Function):
         return fused, 0
 
 
+# In a compiled graph, torch draws other numbers than in eager mode, one at a time on a CPU.
+torch.library.define(
+    "mgnni::dropout_noise",
+    "(Tensor x, float p) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag, torch.Tag.nondeterministic_seeded),
+)
+
+
+@torch.library.impl("mgnni::dropout_noise", "default")
+def _dropout_noise(x: Tensor, p: float) -> Tensor:
+    noise = torch.empty_like(x, requires_grad=False)
+    return noise.bernoulli_(1 - p).div_(1 - p) if p < 1 else noise.zero_()
+
+
+@torch.library.register_fake("mgnni::dropout_noise")  # type: ignore[untyped-decorator]
+def _(x: Tensor, p: float) -> Tensor:
+    return torch.empty_like(x)
+
+
 class Dropout(nn.Module):
     r""":class:`torch.nn.Dropout` with an optional key that determines the mask.
 
@@ -110,6 +129,9 @@ class Dropout(nn.Module):
         if not self.training or self.p == 0:
             return x
         if not self.keyed:
+            if torch.compiler.is_compiling() and x.device.type == "cpu":
+                noise: Tensor = torch.ops.mgnni.dropout_noise(x.detach(), self.p)
+                return x * noise
             return nn.functional.dropout(x, self.p)
         if place is None and self.rows:
             rows, width = self.rows_of(x.size(0)), x.size(1)
