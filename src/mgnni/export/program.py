@@ -20,8 +20,8 @@ from mgnni.layers.reservoir import Reservoir
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
 from mgnni.train.fitted import Fitted
-from mgnni.train.inputs import check_bound_graph, model_inputs
-from mgnni.train.learner import check_graphs, prepared
+from mgnni.train.inputs import check_bound_graph, check_graphs, model_inputs
+from mgnni.train.learner import prepared
 from mgnni.version import __version__
 
 SUFFIX = ".pt2"
