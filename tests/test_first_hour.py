@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,7 +46,7 @@ def place(tmp_path_factory):
 def test_the_walk_has_every_stage():
     commands = [step.command.split()[:2] for step in STEPS]
     names = [words[1] for words in commands if words[0] == "mgnni"]
-    assert names == ["inspect", "train", "report", "explain", "predict"]
+    assert names == ["inspect", "train", "report", "explain", "predict", "export"]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: " ".join(step.command.split()[:2]))
@@ -143,6 +144,16 @@ def test_the_explanation_adds_up_and_is_that_of_the_table(place):
 def test_the_report_is_written_and_shows_the_choice(place):
     text = (place[0] / "club.html").read_text("utf-8")
     assert "Choice of the model" in text
+
+
+def test_the_exported_model_predicts_what_the_table_says(place):
+    (code,) = re.findall(r"```python\n(.*?)```", walk.PAGE.read_text("utf-8"), re.DOTALL)
+    code = code.replace('"club.pt2"', repr(str(place[0] / "club.pt2")))
+    names: dict[str, torch.Tensor] = {}
+    exec(code, names)  # the page's own lines
+    rows = table(place[0] / "runs" / "club" / "predictions.csv")
+    told = torch.tensor([[float(row["p_no"]), float(row["p_yes"])] for row in rows])
+    torch.testing.assert_close(names["probabilities"], told, rtol=0, atol=2e-6)
 
 
 def test_the_sample_files_are_those_of_their_generator():
