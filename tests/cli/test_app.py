@@ -58,6 +58,16 @@ def test_an_unknown_command_is_bad_usage(call: Call) -> None:
     assert "quickstart" in line.replace("quikstart", "")
 
 
+@pytest.mark.parametrize(("local", "lines"), [("0", 1), ("1", 0)])
+def test_the_first_process_of_every_machine_says_what_is_wrong(
+    call: Call, monkeypatch: pytest.MonkeyPatch, local: str, lines: int
+) -> None:
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("LOCAL_RANK", local)
+    ended = call("train", "no-such-data")
+    assert (ended.status, len(ended.err.splitlines())) == (2, lines)
+
+
 @pytest.mark.parametrize("place", ["file", "file/inner"])
 def test_a_folder_that_cannot_be_written_is_bad_usage(
     call: Call, place: str, tmp_path: Path

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 import torch.distributed as dist
+from torch_geometric.data import Data
 
 from mgnni import MGNNI, Propagation, fit, make_model, solve_equilibrium
 from mgnni.distributed.mesh import ProcessMesh, start_mesh
@@ -84,6 +85,28 @@ def test_fit_takes_a_mesh(mesh, tmp_path):
     torch.testing.assert_close(one.weights, other.weights)
     assert other.report is not None
     assert other.report["mesh"] == {"rows": 1, "columns": 1, "batch": 1}
+
+
+def test_a_shared_batch_keeps_small_deviations_from_a_large_mean(mesh):
+    g = generator(2)
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    graphs = [Data(x=torch.randn(3, 4, generator=g), edge_index=edges) for _ in range(20)]
+    for graph in graphs:
+        graph.y = 1e9 + graph.x.sum().double().view(1, 1)
+    options = {"task": "regression", "epochs": 3, "device": "cpu", "model": "mgnni"}
+    one, other = (fit(graphs, **more, **options) for more in ({}, {"mesh": mesh}))
+    assert one.val[0]["mae"] == pytest.approx(other.val[0]["mae"], rel=1e-5)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_processes_with_and_without_a_gpu_say_that_one_is_missing(monkeypatch, rank):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    monkeypatch.setenv("LOCAL_RANK", str(rank))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with pytest.raises(ArgumentError, match="got 2 processes and 1 GPUs"):
+        start_mesh(batch=2)
 
 
 @pytest.mark.parametrize(

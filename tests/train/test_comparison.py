@@ -117,6 +117,18 @@ def test_other_features_on_the_same_splits_are_compared_with_a_note():
     assert found.notes == ("features or edges of a and b were read with different options",)
 
 
+def test_a_win_is_a_better_score_also_if_lower_is_better():
+    found = []
+    for metric in ("r2", "mae"):
+        reports = {"a": report(grid(A), metric=metric), "b": report(grid(B), metric=metric)}
+        for run in (run for one in reports.values() for run in one["runs"]):
+            run["reported"][metric] = run["test"][metric] = run["test"]["accuracy"]
+        (pair,) = compare_runs(reports).pairs
+        assert pair.difference is not None
+        found.append((pair.difference.wins, pair.difference.losses))
+    assert found == [(3, 1), (1, 3)]
+
+
 def test_rules_that_differ_are_mentioned_and_a_rule_that_was_not_used_is_refused():
     marked = report(grid(B), protocol={"rule": "fold-max"})
     found = compare_runs({"a": report(grid(A)), "b": marked})

@@ -102,8 +102,9 @@ def main(args: Sequence[str] | None = None) -> int:
         status, message = _failure(error, options)
         if status == FAILED and not isinstance(error, (MgnniError, ImportError, OSError)):
             message += "" if "--debug" in args else " (--debug shows where)"
-        # All processes of torchrun make the same mistake; one message is enough.
-        if status != BAD_USAGE or os.environ.get("RANK", "0") == "0":
+        # The processes that torchrun starts on a machine make the same mistake; one message is
+        # enough. Another machine may lack a file or a device that the first one has.
+        if status != BAD_USAGE or os.environ.get("LOCAL_RANK", "0") == "0":
             sys.stderr.write(f"{name}: error: {message}\n")
         return status
 

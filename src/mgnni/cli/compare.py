@@ -89,7 +89,7 @@ def show(found: ComparedRuns) -> None:
         "wins / ties / losses",
     )
     for pair in found.pairs:
-        pairs.add_row(f"{pair.a} − {pair.b}", *_difference(pair, percent, found.metric))
+        pairs.add_row(f"{pair.a} − {pair.b}", *_difference(pair, percent))
     console.print(pairs)
     paragraph(
         console,
@@ -113,12 +113,10 @@ def _cells(one: Summary, mark: str, percent: bool) -> tuple[str, str, str]:
     return runs, f"{one.mean:{form}}{deviation}{mark}", interval
 
 
-def _difference(pair: Pair, percent: bool, metric: str) -> tuple[str, str, str, str]:
+def _difference(pair: Pair, percent: bool) -> tuple[str, str, str, str]:
     one = pair.difference
     if one is None:
         return "–", "one common run", "", ""
-    # A win is a better score, whatever its sign.
-    wins, losses = (one.wins, one.losses)[:: -1 if metric in LOWER_IS_BETTER else 1]
-    counts, form = f"{wins} / {one.ties} / {losses}", "+.2f" if percent else "+.3g"
+    counts, form = f"{one.wins} / {one.ties} / {one.losses}", "+.2f" if percent else "+.3g"
     interval = f"{one.low:{form}} to {one.high:{form}}"
     return f"{one.difference:{form}}", interval, f"{one.p_value:.2g}", counts

@@ -221,11 +221,12 @@ def _device(name: str) -> torch.device:
     if name == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    if device.index >= torch.cuda.device_count():
+    # All processes of the machine notice, also those that have a GPU.
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", str(device.index + 1)))
+    if processes > torch.cuda.device_count():
         raise ArgumentError(
-            "'device' cuda needs a GPU for every process of a machine (got process "
-            f"{device.index}, from 0, and {torch.cuda.device_count()} GPUs); start fewer, or use "
-            "cpu"
+            f"'device' cuda needs a GPU for every process of a machine (got {processes} processes "
+            f"and {torch.cuda.device_count()} GPUs); start fewer, or use cpu"
         )
     torch.cuda.set_device(device)
     return device

@@ -97,7 +97,8 @@ class BatchLearner(GraphLearner):
 
     def _logits_of(self, part: str) -> Tensor:
         """Return the logits of all processes."""
-        own = super()._logits_of(part).to(self.fabric.device, self.dtype)
+        dtype = torch.float64 if self.task.regression else self.dtype  # as a TargetScale returns
+        own = super()._logits_of(part).to(self.fabric.device, dtype)
         every = torch.tensor_split(super()._eval_units(part), self.mesh.size)
         counts = [self.task.rows_of(units).numel() for units in every]
         return gathered(own, counts, self.mesh.everyone)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 from mgnni.data.compare import Comparison, compare
+from mgnni.data.metric_names import LOWER_IS_BETTER
 from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.statistics import CONFIDENCE, Summary, difference, scores, summarize
 from mgnni.errors import ArgumentError, DataError
@@ -27,7 +28,8 @@ class Pair:
         b: Name of the second training.
         runs: Number of common pairs of split and seed.
         over: What the interval is taken over: ``"splits"``, or ``"seeds"`` of a single split.
-        difference: Paired t-test of a - b in points; ``None`` for a single common run.
+        difference: Paired t-test of a - b in points, or in the unit of a number; ``None`` for a
+            single common run. Its wins are runs in which a is better.
     """
 
     a: str
@@ -192,11 +194,13 @@ def _pair(a: str, b: str, found: Mapping[str, Runs], reports: Mapping[str, Repor
     if len({split for split, _ in common}) > 1:
         rows = [run["rows"] for run in reports[a]["runs"] if (run["split"], run["seed"]) in one]
         ratio = fmean(row["test"] / row["train"] for row in rows)
-        return Pair(a, b, len(common), "splits", difference(one, other, ratio))
-    tested = None
-    if len(common) > 1:
-        tested = compare(list(one.values()), list(other.values()), confidence=CONFIDENCE)
-    return Pair(a, b, len(common), "seeds", tested)
+        over, tested = "splits", difference(one, other, ratio)
+    else:
+        over, values = "seeds", (list(one.values()), list(other.values()))
+        tested = compare(*values, confidence=CONFIDENCE) if len(common) > 1 else None
+    if tested is not None and reports[a]["metric"] in LOWER_IS_BETTER:
+        tested = replace(tested, wins=tested.losses, losses=tested.wins)
+    return Pair(a, b, len(common), over, tested)
 
 
 def _shown(runs: Runs) -> str:
