@@ -62,6 +62,19 @@ def test_predictions_are_in_the_units_of_the_file(
     assert report["score"]["mean"] == pytest.approx(sum(tested) / len(tested), rel=1e-5)
 
 
+def test_rows_to_predict_may_have_an_empty_label_column(
+    call: Call, trained: Path, tmp_path: Path
+) -> None:
+    new = [line.rsplit(",", 2)[0] for line in rows()]
+    write(tmp_path / "new", nodes=[new[0] + ",price", *(f"{line}," for line in new[1:])])
+    (tmp_path / "new" / "edges.csv").write_bytes((trained / "houses" / "edges.csv").read_bytes())
+    ended = call("predict", trained / "mlp", tmp_path / "new", "--output", tmp_path / "p.csv")
+    assert ended.status == 0, ended.err
+    table = pyarrow.csv.read_csv(tmp_path / "p.csv").to_pydict()
+    assert "label" not in table
+    assert all(80000 < value < 140000 for value in table["prediction"])
+
+
 def test_predict_says_what_numbers_it_wrote(call: Call, trained: Path, tmp_path: Path) -> None:
     given = (trained / "mlp", trained / "houses", "--output", tmp_path / "p.csv", "--json")
     summary = json.loads(call("predict", *given).out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_nodes(tmp_path / "mine")
     (tmp_path / "space.json").write_text('{"lr": [0.01, 0.1], "scales": [[1], [1, 2]]}')
     return tmp_path
+
+
+def test_the_next_command_reads_the_same_data(call: Call, place: Path) -> None:
+    lines = (place / "mine" / "nodes.csv").read_text().splitlines()
+    numbers = [f"{line},{1 + 0.5 * row}" for row, line in enumerate(lines[1:])]
+    (place / "mine" / "nodes.csv").write_text("\n".join([f"{lines[0]},size", *numbers]) + "\n")
+    given = ("--task", "regression", "--label", "size", "--metric", "mae", "--directed", "false")
+    ended = call("tune", "mine", *given, *QUICK, "--space", "space.json", "--trials", "1")
+    assert ended.status == 0, ended.err
+    words = shlex.split(ended.out.split("Next: mgnni ")[1])
+    assert call(*words, "--device", "cpu", "--no-report").status == 0
+    report = json.loads((place / "runs" / "mine" / "report.json").read_text(encoding="utf-8"))
+    assert (report["metric"], report["input"]["columns"]["directed"]) == ("mae", False)
 
 
 def test_a_search_and_a_training_with_its_result(call: Call, place: Path) -> None:

@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,8 +14,11 @@ from mgnni.cli.arguments import UsageError, written
 from mgnni.cli.data import benchmark_options, split_numbers
 from mgnni.cli.folders import writable_folder
 from mgnni.cli.train import Train
+from mgnni.data.tables.schema import TableOptions
 
 NOT_REPEATED = ("data", "output", "resume", "jobs", "json", "debug")  # of the command
+# What a training with the result must read and measure alike.
+OF_DATA = (*(one.name for one in fields(TableOptions)), "option", "metric", "num_splits", "folds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +128,8 @@ class Tune(Train):
         if self.json:
             sys.stdout.write(to_json(result))
         else:
-            show_search(result, output, self.data)
+            of_data = {name: value for name, value in self.given.items() if name in OF_DATA}
+            show_search(result, output, [self.data, *option_words(of_data)])
 
 
 def repeat(data: str, given: Mapping[str, Any]) -> str:
@@ -135,14 +139,22 @@ def repeat(data: str, given: Mapping[str, Any]) -> str:
         data (str): The data.
         given (Mapping[str, Any]): Options by field name.
     """
-    words = ["mgnni", "tune", data]
+    kept = {name: value for name, value in given.items() if name not in NOT_REPEATED}
+    return shlex.join(["mgnni", "tune", data, *option_words(kept)])
+
+
+def option_words(given: Mapping[str, Any]) -> list[str]:
+    """Return options as words of a command line.
+
+    Args:
+        given (Mapping[str, Any]): Options by field name.
+    """
+    words: list[str] = []
     for name, value in given.items():
         option = "model" if name == "architecture" else name.replace("_", "-")
-        if name in NOT_REPEATED:
-            continue
-        if isinstance(value, bool):
+        if isinstance(value, bool) and name != "directed":  # which is also unknown
             words.append(f"--{option}" if value else f"--no-{option}")
         else:
             several = value if isinstance(value, tuple) else (value,)
             words += [f"--{option}", *map(written, several)]
-    return shlex.join(words)
+    return words

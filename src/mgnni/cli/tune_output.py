@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,13 +103,13 @@ def _lines(console: Console, clock: SearchClock) -> Callable[[Progress], None]:
     return show
 
 
-def show_search(result: Mapping[str, Any], folder: Path, data: str) -> None:
+def show_search(result: Mapping[str, Any], folder: Path, data: Sequence[str]) -> None:
     """Print the best trials, what was searched, and how to train with the result.
 
     Args:
         result (Mapping[str, Any]): The content of ``preset.json``.
         folder (Path): Where it was saved.
-        data (str): The data as given on the command line.
+        data (Sequence[str]): The data and their options as given on the command line.
     """
     console = console_for(80)
     trials, budget, metric = result["trials"], result["budget"], result["metric"]
@@ -144,5 +144,5 @@ def show_search(result: Mapping[str, Any], folder: Path, data: str) -> None:
     when = f"after {span(result['seconds'])} of training"
     console.print(f"\n  Saved preset.json and journal.log {when}: {folder}", soft_wrap=True)
     preset = str(folder / "preset.json")
-    following = shlex.join(["mgnni", "train", data, "--preset", preset])
+    following = shlex.join(["mgnni", "train", *data, "--preset", preset])
     console.print(f"  Next: {following}", soft_wrap=True)

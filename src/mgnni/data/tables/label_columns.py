@@ -108,10 +108,10 @@ def read_targets(
         table (Table): The table, for messages.
         names (list of str): The label columns.
         cells (dict): Their cells.
-        training (bool): Whether the numbers are trained on, and so must differ.
+        training (bool): Whether the numbers are trained on, and so must exist and differ.
     """
     for name in names:
-        if not has_number(cells[name]):
+        if training and not has_number(cells[name]):
             value = next(iter(cells[name].drop_null().to_pylist()), None)
             raise DataError(
                 f"{table.path}, column {show(name)}: regression needs numbers (got "
