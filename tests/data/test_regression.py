@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 from mgnni.data.assessment.numbers import _mae, _r2
 from mgnni.data.inspection.description import describe_task
 from mgnni.data.inspection.numbers import neighbour_correlation
+from mgnni.data.inspection.suspicious import nearest_value_r2
 from mgnni.data.metric_names import gain, readable, shown
 from mgnni.data.regression import measure_numbers
 from mgnni.data.split import Split
@@ -59,6 +60,20 @@ def test_metrics_are_those_of_their_formulas() -> None:
 def test_metrics_of_equal_numbers_are_finite() -> None:
     assert measure_numbers(column(5, 5), column(5, 5))["r2"] == 1
     assert measure_numbers(column(5, 6), column(5, 5))["r2"] == 0
+
+
+def test_the_size_of_numbers_does_not_matter() -> None:
+    true, predicted, weights = column(1, 2, 6), column(2, 2, 3), np.array([[2, 1, 1]])
+    for size in (1e-300, 1e300):
+        a, b = size * predicted, size * true
+        assert measure_numbers(a, b)["r2"] == pytest.approx(1 - 10 / 14)
+        r2 = [
+            _r2(weights, *(one.numpy() for one in pair))[0] for pair in ((a, b), (predicted, true))
+        ]
+        assert r2[0] == pytest.approx(r2[1])
+        assert target_scale(b)[1].item() == pytest.approx(size * (14 / 3) ** 0.5)
+        values = np.arange(8.0)
+        assert nearest_value_r2(values, size * values) == nearest_value_r2(values, values)
 
 
 def test_a_lower_error_is_a_gain() -> None:

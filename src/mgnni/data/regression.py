@@ -46,7 +46,9 @@ def per_target(predicted: Tensor, targets: Tensor) -> dict[str, list[float]]:
         - **predicted**, **targets:** :math:`(N, T)` for :math:`N` rows and :math:`T` targets
     """
     error, true = predicted.detach().double() - targets.double(), targets.double()
-    left, spread = error.square().sum(0), (true - true.mean(0)).square().sum(0)
+    size = true.abs().amax(0).clamp(min=torch.finfo(torch.double).smallest_normal)
+    # Relative to their size, because squares of tiny numbers would be zero.
+    left, spread = (error / size).square().sum(0), ((true - true.mean(0)) / size).square().sum(0)
     constant = torch.where(left > 0, 0.0, 1.0).double()
     r2 = torch.where(spread > 0, 1 - left / spread, constant)
     return {"r2": r2.tolist(), "mae": error.abs().mean(0).tolist()}

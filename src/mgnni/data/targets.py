@@ -80,7 +80,7 @@ def target_scale(targets: Tensor) -> tuple[Tensor, Tensor]:
         - **output:** ``(targets,)`` each
     """
     exact = targets.double()
-    mean, deviation = exact.mean(0), exact.std(0, correction=0)
+    largest = exact.abs().amax(0)
+    relative = (exact / largest).std(0, correction=0)  # squares of tiny numbers would be zero
     # A spread of rounding errors is none: dividing by it would magnify them.
-    varies = deviation > 1e-9 * exact.abs().amax(0)
-    return mean, torch.where(varies, deviation, 1.0)
+    return exact.mean(0), torch.where(relative > 1e-9, relative * largest, 1.0)

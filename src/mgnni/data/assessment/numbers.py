@@ -138,7 +138,9 @@ def _mae(weights: Any, predicted: Any, true: Any) -> Floats:
 def _r2(weights: Any, predicted: Any, true: Any) -> Floats:
     """Returns nan where all drawn rows have one number."""
     total = weights.sum(1, keepdims=True)
-    centred = true - true.mean(0)  # before squaring, so that a large mean costs no digits
+    size = np.abs(true).max(0)  # squares of tiny numbers would be zero
+    # Centred before squaring, so that a large mean costs no digits.
+    centred, error = (true - true.mean(0)) / size, (true - predicted) / size
     spread = weights @ centred**2 - (weights @ centred) ** 2 / total
     spread = np.where(spread > 1e-12 * (weights @ centred**2), spread, np.nan)
-    return np.asarray((1 - weights @ (true - predicted) ** 2 / spread).mean(1))
+    return np.asarray((1 - weights @ error**2 / spread).mean(1))

@@ -102,6 +102,7 @@ def nearest_value_r2(value: Floats, numbers: Floats) -> float:
         value (numpy.ndarray): A number per row, in random order.
         numbers (numpy.ndarray): Number to predict of each row.
     """
+    numbers = numbers / np.abs(numbers).max()  # so that no square underflows
     left = 0.0
     for first in (0, 1):
         known, asked = slice(first, None, 2), slice(1 - first, None, 2)
