@@ -195,6 +195,21 @@ class SparseMatrix:
             return out.view(-1).addmv_(self.matrix, x.view(-1), beta=beta, alpha=factor).view_as(x)
         return out.addmm_(self.matrix, x, beta=beta, alpha=factor)
 
+    @cached_property
+    @torch.inference_mode(False)
+    def half(self) -> Tensor:
+        """The matrix with float16 entries as a sparse CSR tensor, outside of autograd."""
+        return self.pattern.matrix(self.values.detach().half())
+
+    def multiply_half_into(
+        self, out: Tensor, x: Tensor, factor: float = 1.0, beta: float = 0.0
+    ) -> Tensor:
+        """As :meth:`multiply_into` for float16 features; sums are accumulated in float32."""
+        if x.is_cuda and self.pattern.nnz and x.numel():
+            return out.addmm_(self.half, x, beta=beta, alpha=factor)
+        wide = out.float() if beta else torch.empty_like(x, dtype=self.dtype)
+        return out.copy_(self.multiply_into(wide, x.to(self.dtype), factor, beta))
+
     def to_dense(self) -> Tensor:
         """Return the dense matrix, for small graphs and for tests; differentiable."""
         dense = self.values.new_zeros(self.num_nodes, self.num_nodes)

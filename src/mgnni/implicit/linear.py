@@ -28,6 +28,7 @@ from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
 from mgnni.implicit.check import check_gamma, check_options, check_tensors
 from mgnni.implicit.vmap import folded, for_each_cotangent
+from mgnni.solve.columns import COLUMNS
 from mgnni.solve.equation import Equations
 from mgnni.solve.plan import Plan
 from mgnni.solve.prepare import prepare
@@ -35,7 +36,7 @@ from mgnni.solve.products import tall_product
 from mgnni.solve.result import Options, SolveLog, SolveStats, Status
 from mgnni.solve.weights import WIDE, Weights, check_finite_weight
 
-MEMORY = ("fast", "low")
+MEMORY = ("fast", "low", "half")
 ON_FAILURE = ("raise", "warn")
 
 _deferred: ContextVar[bool] = ContextVar("deferred", default=False)
@@ -95,7 +96,7 @@ class _Request:
         weights = Weights(weight.detach(), self.gram)
         equations = Equations(self.propagation, self.scales, self.gamma, weights)
         # A copy of wide weights is as large as many states.
-        low = self.memory == "low" and weights.channels > WIDE
+        low = self.memory != "fast" and weights.channels > WIDE
         if self.cache is None or self.order > 0 or low:
             return prepare(equations, self.options)
         return self.cache.prepare(equations, self.options)
@@ -185,15 +186,24 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     grad_values = grad_weight = None
     if wants_weight:
         if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
-            parts = [
-                request.propagation.apply(*pair) for pair in zip(z, request.scales, strict=True)
-            ]
-            hop = torch.stack(parts)
-        grad_weight = request.gamma * tall_product(hop, u)
+            grad_weight = _grad_weight(request, z, u)
+        else:
+            grad_weight = request.gamma * tall_product(hop, u)
     if wants_values:
         cotangent = request.gamma * (u @ weight.mT)
         grad_values = _grad_values(request.propagation, request.scales, z, cotangent)
     return grad_values, grad_weight, u if wants_bias else None, None
+
+
+def _grad_weight(request: _Request, z: Tensor, u: Tensor) -> Tensor:
+    r"""Returns :math:`\gamma (P^m Z)^{\top} U` of every equation, some columns of :math:`Z` at a time."""
+    width = max(z.size(-1), 1) if torch.is_grad_enabled() else COLUMNS
+    found = []
+    for index, scale in enumerate(request.scales):
+        parts = [one.contiguous() for one in torch.split(z[index], width, 1)]
+        hops = (request.propagation.apply(part, scale) for part in parts)
+        found.append(torch.cat([tall_product(hop, u[index]) for hop in hops]))
+    return request.gamma * torch.stack(found)
 
 
 def _grad_values(
@@ -259,7 +269,7 @@ def equilibria(
         scales,
         gamma,
         gram,
-        options,
+        replace(options, memory=memory),
         memory,
         on_failure,
         SolveLog(),

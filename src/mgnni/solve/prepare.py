@@ -9,6 +9,7 @@ from functools import partial
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.solve import device_rows, device_sweep
 from mgnni.solve.closed_form import Dense, Spectral, dense_size
+from mgnni.solve.columns import ColumnPlan
 from mgnni.solve.core import on_core
 from mgnni.solve.device import has_kernels
 from mgnni.solve.equation import Equations
@@ -70,13 +71,13 @@ def prepare(equations: Equations, options: Options, previous: Previous | None = 
         equations = replace(equations, weights=previous.weights)
         reuse = previous.settings == Previous.settings_of(equations, options)
         expansions = previous.expansions if reuse else None
-    if not sweeps:
+    if not sweeps or options.memory != "fast":
         return _refined(equations, options, expansions)
     fallback = partial(_fallback, equations, options)
     return device_sweep.DeviceSweep(equations, options, fallback, before, reuse=reuse)
 
 
-def _fallback(equations: Equations, options: Options) -> RefinedPlan:
+def _fallback(equations: Equations, options: Options) -> RefinedPlan | ColumnPlan:
     """The plan for what a device plan misses; its eigenpairs come from LAPACK."""
     weights = replace(equations.weights, exact=True)
     return _refined(replace(equations, weights=weights), options)
@@ -84,9 +85,12 @@ def _fallback(equations: Equations, options: Options) -> RefinedPlan:
 
 def _refined(
     equations: Equations, options: Options, expansions: Expansions | None = None
-) -> RefinedPlan:
+) -> RefinedPlan | ColumnPlan:
     equations.require_contraction()
-    method = METHODS[choose(equations, options)](equations, expansions)
+    kind = METHODS[choose(equations, options)]
+    if options.memory != "fast" and issubclass(kind, Series) and equations.operator.batch is None:
+        return ColumnPlan(equations, options, kind)
+    method = kind(equations, expansions)
     return RefinedPlan(equations, options, on_core(method, equations))
 
 
