@@ -196,7 +196,7 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 def _grad_weight(request: _Request, z: Tensor, u: Tensor) -> Tensor:
-    r"""Returns :math:`\gamma (P^m Z)^{\top} U` of every equation, some columns of :math:`Z` at a time."""
+    r"""Returns :math:`\gamma (P^m Z)^{\top} U` of every equation, a few columns at a time."""
     width = max(z.size(-1), 1) if torch.is_grad_enabled() else COLUMNS
     found = []
     for index, scale in enumerate(request.scales):

@@ -18,6 +18,7 @@ from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_
 from mgnni.layers.heads import HEADS, GraphHead, LinearHead, MLPHead, ResidualHead
 from mgnni.layers.input_map import GraphInput, make_input_map
 from mgnni.layers.mlp import MLP
+from mgnni.layers.row_blocks import Readout, fits_row_blocks, in_row_blocks
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni_presets import preset
 from mgnni.solve.result import SolveLog
@@ -101,7 +102,8 @@ class MGNNI(GraphModel):
         max_iter (int, optional): Maximum number of iterations. :obj:`None` uses as many as are
             proven to suffice. (default: :obj:`None`)
         memory (str, optional): :obj:`"fast"` keeps propagated states for the backward pass,
-            :obj:`"low"` computes them again. (default: :obj:`"fast"`)
+            :obj:`"low"` computes them and activations again, and solves few columns at a time,
+            :obj:`"half"` also stores vectors as float16. (default: :obj:`"fast"`)
         on_failure (str, optional): Whether to :obj:`"raise"` an error or to :obj:`"warn"` if a
             solve fails. (default: :obj:`"raise"`)
         warm_start (bool, optional): Whether to start each solve from the solution of the
@@ -164,7 +166,7 @@ class MGNNI(GraphModel):
         )
         check_choice("directions", directions, DIRECTIONS)
         check_choice("fusion", fusion, FUSIONS)
-        self.skip = skip
+        self.skip, self.memory = skip, memory
         self.supports_edge_mask = input_map != "graph"  # which embeds edges of its own
 
         def layer() -> MultiscaleEquilibrium:
@@ -275,15 +277,22 @@ class MGNNI(GraphModel):
               F_{out})`, and weights :math:`(|\mathcal{V}|, M)` if ``return_attention``
         """
         propagation = self.propagation(x, edge_index, edge_weight, batch, batch_size)
+        low, device = self.memory != "fast", propagation.device
         with report_non_finite(x):
-            reads_graph = isinstance(self.input_map, GraphInput)
-            bias = self.input_map(x, propagation) if reads_graph else self.input_map(x)
+            if isinstance(self.input_map, GraphInput):
+                bias = self.input_map(x, propagation)
+            else:
+                blocks = low and fits_row_blocks(self.input_map, x, device)
+                bias = in_row_blocks(self.input_map, x, device) if blocks else self.input_map(x)
             for block in self.blocks:
                 bias = block(bias, propagation)
             z = self.equilibrium(bias, propagation).to(x.dtype)
         if self.skip:
             z = torch.cat([z, bias.to(x.dtype).unsqueeze(0)])
+        index = self.pooling_index(batch, propagation)
+        readout = Readout(self.fusion, self.head)
+        if low and index is None and not return_attention and fits_row_blocks(readout, x, device):
+            return in_row_blocks(readout, z, device)
         fused, weight = self.fusion(z)
-        num_graphs = self.num_graphs(propagation, batch, batch_size)
-        logits = self.head(fused, x, self.pooling_index(batch, propagation), num_graphs)
+        logits = self.head(fused, x, index, self.num_graphs(propagation, batch, batch_size))
         return (logits, weight) if return_attention else logits

@@ -218,8 +218,8 @@ class _OneEquation:
             residual.addmm_(x.to(z.dtype), basis.to(z.dtype).mT)
         # Twice, because there is a product with Q before and after that with the operator.
         unit = torch.finfo(dtype).eps
-        stack = (one.unsqueeze(0) for one in (bias, z, residual))
-        numbers = certified_norms(self.equation, *stack, unit).cpu().view(3)
+        right, states, rest = (one.unsqueeze(0) for one in (bias, z, residual))
+        numbers = certified_norms(self.equation, right, states, rest, unit).cpu().view(3)
         if exact:  # the residual itself was rounded at the end
             numbers[::2] *= 1 + 64 * torch.finfo(z.dtype).eps
         return Found(numbers, residual)
