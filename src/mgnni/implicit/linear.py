@@ -200,7 +200,7 @@ def _grad_weight(request: _Request, z: Tensor, u: Tensor) -> Tensor:
     width = max(z.size(-1), 1) if torch.is_grad_enabled() else COLUMNS
     found = []
     for index, scale in enumerate(request.scales):
-        parts = [one.contiguous() for one in torch.split(z[index], width, 1)]
+        parts = (one.contiguous() for one in torch.split(z[index], width, 1))
         hops = (request.propagation.apply(part, scale) for part in parts)
         found.append(torch.cat([tall_product(hop, u[index]) for hop in hops]))
     return request.gamma * torch.stack(found)

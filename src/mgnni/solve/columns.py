@@ -29,6 +29,7 @@ from mgnni.solve.refine import GAIN, ROUNDS, SHARE, subnormal_floor
 from mgnni.solve.result import Options, Records, Solution
 from mgnni.solve.scratch import scratch
 from mgnni.solve.sweep import SMALL, Series, add_terms_of, evaluate
+from mgnni.solve.weights import Weights
 
 COLUMNS = 8  # per panel: rows of 32 bytes, the least that a GPU reads at a time
 ROWS = 2**20  # rows that are converted to float64 at a time
@@ -107,7 +108,9 @@ class _OneEquation:
         self.method = method(self.equation)
         self.scale, self.operator = equation.scales[0], equation.operator
         pairs = self.equation.weights.eigenpairs
-        self.values, self.vectors = pairs.values[0], pairs.vectors[0]
+        exact = Weights(weights.tensor.double(), weights.gram, exact=True).eigenpairs
+        self.values, self.exact_vectors = pairs.values[0], exact.vectors[0]
+        self.vectors = self.exact_vectors.to(weights.tensor.dtype)
         self.half = options.memory == "half" and weights.tensor.dtype is torch.float32
 
     def solve(self, bias: Tensor, z: Tensor, start: Tensor | None) -> tuple[Tensor, bool]:
@@ -199,7 +202,7 @@ class _OneEquation:
         operator = self.operator.double() if double else self.operator
         residual = torch.zeros_like(z) if exact else bias - z
         values = (self.equation.gamma * self.values).to(z.device, dtype)
-        vectors = self.vectors.to(dtype)
+        vectors = self.exact_vectors.to(dtype)
         one, other = (torch.empty(z.size(0) * COLUMNS, dtype=dtype, device=z.device) for _ in "12")
         for panel in self._panels(torch.arange(z.size(1))):
             basis = vectors[:, panel.to(vectors.device)]

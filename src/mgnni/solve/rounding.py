@@ -38,9 +38,10 @@ def summation_gain(operator: Propagation) -> float:
     length = operator.pattern.lengths.double().to(operator.device)
     units = torch.where(length > LONG_SUM, length, length.sqrt())
     values = operator.values.detach().abs().double()
-    transposed, order = operator.pattern.transposed
-    forth = operator.pattern.matrix(values)
-    back = transposed.matrix(values[order])
+    forth = back = operator.pattern.matrix(values)
+    if not operator.symmetric:  # else the transpose of a large operator would be built for this
+        transposed, order = operator.pattern.transposed
+        back = transposed.matrix(values[order])
     weight = operator.norm.weight
     if operator.norm.kind == "max" and weight is not None:
         return float((units * (forth @ weight) / weight).max())
