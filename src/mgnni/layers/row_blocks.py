@@ -17,7 +17,7 @@ from mgnni.layers.regularization import Dropout
 ROWS = 2**18  # rows of a block
 
 
-class Readout(nn.Module):
+class StateReadout(nn.Module):
     r"""Fusion of scales and head, for nodes that are not pooled.
 
     Args:

@@ -18,7 +18,7 @@ from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_
 from mgnni.layers.heads import HEADS, GraphHead, LinearHead, MLPHead, ResidualHead
 from mgnni.layers.input_map import GraphInput, make_input_map
 from mgnni.layers.mlp import MLP
-from mgnni.layers.row_blocks import Readout, fits_row_blocks, in_row_blocks
+from mgnni.layers.row_blocks import StateReadout, fits_row_blocks, in_row_blocks
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni_presets import preset
 from mgnni.solve.result import SolveLog
@@ -290,7 +290,7 @@ class MGNNI(GraphModel):
         if self.skip:
             z = torch.cat([z, bias.to(x.dtype).unsqueeze(0)])
         index = self.pooling_index(batch, propagation)
-        readout = Readout(self.fusion, self.head)
+        readout = StateReadout(self.fusion, self.head)
         if low and index is None and not return_attention and fits_row_blocks(readout, x, device):
             return in_row_blocks(readout, z, device)
         fused, weight = self.fusion(z)
