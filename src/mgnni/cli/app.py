@@ -16,7 +16,9 @@ from mgnni.cli.compare import Compare
 from mgnni.cli.datasets import Datasets
 from mgnni.cli.explain import Explain
 from mgnni.cli.inspect import Inspect
+from mgnni.cli.minibatch import Minibatch
 from mgnni.cli.models import Models
+from mgnni.cli.precompute import Precompute
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
 from mgnni.cli.range import Range
@@ -51,6 +53,8 @@ COMMANDS: dict[str, type[Command]] = {
         Report,
         Reproduce,
         Bench,
+        Precompute,
+        Minibatch,
     )
 }
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130

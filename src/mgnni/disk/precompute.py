@@ -153,21 +153,19 @@ class Precompute:
                 defect += 2 * UNIT * torch.linalg.vector_norm(before, dim=1).double()
                 new.add_(before, alpha=beta)
         rounding = norm = 0.0
-        array = new.numpy()
-        _mapped(self.working(k), "r+")[start:stop, part] = array
+        _mapped(self.working(k), "r+")[start:stop, part] = new.numpy()
         if k in self.kept:
-            norm = float(np.square(array, dtype=np.float64).sum())
+            norm = _square(new)
         if k in self.kept and self.storage != np.float32:
-            with np.errstate(over="ignore"):
-                stored = (array / self.unit[part]).astype(self.storage)
-            if not np.isfinite(stored).all():
+            unit = torch.from_numpy(self.unit[part])
+            stored = (new / unit).half()
+            rounding = _square(new.sub_(stored.float().mul_(unit)))
+            if not math.isfinite(rounding):
                 raise ArgumentError(
                     f"'storage' must not be 'float16' for these features (got term {k}, which "
                     "exceeds the range of float16 at some node); use 'float32'"
                 )
-            _mapped(self.path(k), "r+")[start:stop, part] = stored
-            back = stored.astype(np.float64) * self.unit[part]
-            rounding = float(np.square(array - back).sum())
+            _mapped(self.path(k), "r+")[start:stop, part] = stored.numpy()
         return [float(defect.square().sum()), rounding, norm]
 
     def _end_term(self, k: int) -> None:
@@ -206,19 +204,24 @@ class Precompute:
             (self.folder / f"work-{number}.npy").unlink(missing_ok=True)
         (self.folder / PROGRESS).unlink(missing_ok=True)
 
-    def _gram(self) -> NDArray[np.float64]:
+    def _gram(self) -> Tensor:
         """Return the products of all pairs of columns, from which the norm of a bias follows."""
-        total = np.zeros((self.width, self.width))
+        total = torch.zeros(self.width, self.width, dtype=torch.float64)
         x = self.graph.array("x")
         for start, stop in blocks(self.graph.num_nodes, ROWS):
-            wide = np.ones((stop - start, self.width))
-            wide[:, : self.graph.features] = x[start:stop]
-            total += wide.T @ wide
+            wide = torch.ones(stop - start, self.width, dtype=torch.float64)
+            wide[:, : self.graph.features] = torch.from_numpy(np.array(x[start:stop]))
+            total += wide.mT @ wide
         return total
 
 
 def _described(graph: StoredGraph) -> dict[str, Any]:
     return {**asdict(graph), "folder": str(graph.folder.resolve())}
+
+
+def _square(x: Tensor) -> float:
+    """Return the square of the Frobenius norm; only the sum over rows needs float64."""
+    return float(torch.linalg.vector_norm(x, dim=1).double().square().sum())
 
 
 def _mapped(path: Path, mode: Any = "r") -> NDArray[Any]:

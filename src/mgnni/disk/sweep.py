@@ -83,10 +83,10 @@ class Sweep:
             - **output:** ``(rows, terms, columns)``
         """
         files = self.files()
-        out = np.empty((len(nodes), len(files), files[0].shape[1]), dtype=np.float32)
+        out = torch.empty(len(nodes), len(files), files[0].shape[1])
         for place, file in enumerate(files):
-            out[:, place] = file[nodes]
-        return torch.from_numpy(out) * self.unit
+            out[:, place] = torch.from_numpy(file[nodes])  # torch converts float16 faster
+        return out.mul_(self.unit)
 
 
 def _tuple(value: Any) -> Any:
