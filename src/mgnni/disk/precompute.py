@@ -121,11 +121,13 @@ class Precompute:
             del made
 
     def _load(self, k: int, part: slice) -> Tensor:
-        """Return some columns of a term."""
-        found = np.empty((self.graph.num_nodes, part.stop - part.start), dtype=np.float32)
+        """Return some columns of a term, and the norms of their rows as one more column."""
+        found = torch.empty(self.graph.num_nodes, part.stop - part.start + 1)
         for start, stop in blocks(len(found), ROWS):
-            found[start:stop] = _mapped(self.working(k))[start:stop, part]
-        return torch.from_numpy(found)
+            rows = torch.from_numpy(np.array(_mapped(self.working(k))[start:stop, part]))
+            found[start:stop, :-1] = rows
+            found[start:stop, -1] = torch.linalg.vector_norm(rows, dim=1)
+        return found
 
     def _compute(
         self, k: int, part: slice, source: Tensor | None, start: int, stop: int
@@ -139,11 +141,10 @@ class Precompute:
         else:
             factor, beta = recurrence(k, self.graph.symmetric, 1.0)
             matrix, lengths = self.graph.block(start, stop)
-            new = (matrix @ source).mul_(factor)
-            size = torch.linalg.vector_norm(source, dim=1).unsqueeze(1)
-            sums = (matrix @ size).squeeze(1).double() * factor
+            product = (matrix @ source).mul_(factor)
+            new, sums = product[:, :-1], product[:, -1].double()
             count = lengths.double()
-            units = torch.where(lengths > LONG_SUM, count, count.sqrt()) + 2
+            units = torch.where(lengths > LONG_SUM, count, count.sqrt()) + 3
             # Entries are not negative, so this bounds the rounding of every row.
             defect = UNIT * (units * sums + 4 * torch.linalg.vector_norm(new, dim=1).double())
             if beta:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mgnni.solve.expansion import sufficient_terms
 from mgnni.solve.result import Records
 
 
@@ -94,14 +93,16 @@ class StoredTerms:
     def needed(
         cls, scales: tuple[int, ...], gamma: float, tol: float, chebyshev: bool
     ) -> StoredTerms:
-        """Returns the terms that suffice for every weight of norm at most one."""
-        last = sufficient_terms(scales, gamma, 1.0, tol / 4, chebyshev)
-        if chebyshev:
-            step = 2 if all(scale % 2 == 0 for scale in scales) else 1  # even functions
-            index = tuple(range(0, last + 1, step))
-        else:
-            index = tuple(k for k in range(last + 1) if any(k % scale == 0 for scale in scales))
-        return cls(scales, gamma, tol, chebyshev, index)
+        """Returns the terms that suffice for every weight of norm at most one.
+
+        Half of the tolerance is for truncation, and the other half for rounding.
+        """
+        found: set[int] = set()
+        for scale in scales:
+            step = scale if not chebyshev else 2 if scale % 2 == 0 else 1  # even functions
+            last = _last_term(scale, gamma, tol, chebyshev)
+            found |= set(range(0, last + 1, step))
+        return cls(scales, gamma, tol, chebyshev, tuple(sorted(found)))
 
     def errors(self) -> list[float]:
         """Returns a bound on the error of every stored term, in the Frobenius norm.
@@ -156,3 +157,18 @@ class StoredTerms:
         numbers = torch.cat([table, torch.full((1, len(rows)), float(max(self.index)))])
         name = "chebyshev" if self.chebyshev else "series"
         return Records(numbers.double().unsqueeze(-1), self.scales, "frobenius", self.tol, name)
+
+
+def _last_term(scale: int, gamma: float, tol: float, chebyshev: bool) -> int:
+    """Returns the last term that is needed for a weight of norm one."""
+    allowed = tol / (4 * (1 + gamma))  # of what is left out, which is counted twice
+    if not chebyshev:
+        power = math.log(allowed * (1 - gamma)) / math.log(gamma) if gamma else 0.0
+        return scale * math.ceil(max(power, 0.0))
+    one, count = torch.ones(1, 1, dtype=torch.float64), 32
+    while True:
+        sizes = matrix_coefficients(one, gamma, scale, range(count), True).flatten()
+        left = 1 / (1 - gamma) - sizes.cumsum(0)
+        if float(left[-1]) <= allowed:
+            return int((left <= allowed).nonzero()[0])
+        count *= 2
