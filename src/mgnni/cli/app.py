@@ -18,6 +18,7 @@ from mgnni.cli.explain import Explain
 from mgnni.cli.inspect import Inspect
 from mgnni.cli.minibatch import Minibatch
 from mgnni.cli.models import Models
+from mgnni.cli.plan import Plan
 from mgnni.cli.precompute import Precompute
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
@@ -55,6 +56,7 @@ COMMANDS: dict[str, type[Command]] = {
         Bench,
         Precompute,
         Minibatch,
+        Plan,
     )
 }
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130

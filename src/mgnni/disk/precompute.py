@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mgnni.disk.matrix_file import read_rows, write_rows
 from mgnni.disk.progress import Progress, SavedProgress
 from mgnni.disk.stored_graph import StoredGraph, blocks
 from mgnni.errors import ArgumentError, DataError, check_choice
@@ -124,7 +125,7 @@ class Precompute:
         """Return some columns of a term, and the norms of their rows as one more column."""
         found = torch.empty(self.graph.num_nodes, part.stop - part.start + 1)
         for start, stop in blocks(len(found), ROWS):
-            rows = torch.from_numpy(np.array(_mapped(self.working(k))[start:stop, part]))
+            rows = torch.from_numpy(read_rows(self.working(k), start, stop, part))
             found[start:stop, :-1] = rows
             found[start:stop, -1] = torch.linalg.vector_norm(rows, dim=1)
         return found
@@ -148,13 +149,11 @@ class Precompute:
             # Entries are not negative, so this bounds the rounding of every row.
             defect = UNIT * (units * sums + 4 * torch.linalg.vector_norm(new, dim=1).double())
             if beta:
-                before = torch.from_numpy(
-                    _mapped(self.working(k - 2))[start:stop, part].astype(np.float32)
-                )
+                before = torch.from_numpy(read_rows(self.working(k - 2), start, stop, part))
                 defect += 2 * UNIT * torch.linalg.vector_norm(before, dim=1).double()
                 new.add_(before, alpha=beta)
         rounding = norm = 0.0
-        _mapped(self.working(k), "r+")[start:stop, part] = new.numpy()
+        write_rows(self.working(k), start, part, new.numpy())
         if k in self.kept:
             norm = _square(new)
         if k in self.kept and self.storage != np.float32:
@@ -166,7 +165,7 @@ class Precompute:
                     f"'storage' must not be 'float16' for these features (got term {k}, which "
                     "exceeds the range of float16 at some node); use 'float32'"
                 )
-            _mapped(self.path(k), "r+")[start:stop, part] = stored.numpy()
+            write_rows(self.path(k), start, part, stored.numpy())
         return [float(defect.square().sum()), rounding, norm]
 
     def _end_term(self, k: int) -> None:
@@ -223,12 +222,6 @@ def _described(graph: StoredGraph) -> dict[str, Any]:
 def _square(x: Tensor) -> float:
     """Return the square of the Frobenius norm; only the sum over rows needs float64."""
     return float(torch.linalg.vector_norm(x, dim=1).double().square().sum())
-
-
-def _mapped(path: Path, mode: Any = "r") -> NDArray[Any]:
-    # Mapped again for every block, so that pages of other blocks do not count as memory in use.
-    found: NDArray[Any] = np.load(path, mmap_mode=mode)
-    return found
 
 
 def precompute(

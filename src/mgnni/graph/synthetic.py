@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, check_int
 from mgnni.graph.csr import LARGEST, Pattern
 from mgnni.graph.normalize import Bound, NodeNorm
 from mgnni.graph.propagation import Propagation
@@ -48,10 +48,10 @@ def random_rows(
             (default: :obj:`None`)
         start (int, optional): First row to yield, which begins a block. (default: :obj:`0`)
     """
-    if num_nodes < 1 or num_edges < 0 or num_edges % 2:
+    check_int("num_nodes", num_nodes)
+    if check_int("num_edges", num_edges, least=0) % 2:
         raise ArgumentError(
-            "'num_nodes' must be positive and 'num_edges' even (got "
-            f"{num_nodes} and {num_edges}), as every edge has two directions; change them"
+            f"'num_edges' must be even (got {num_edges}), as every edge has two directions; add one"
         )
     device = device or torch.device("cpu")
     step = rows_per_block(num_nodes, num_edges)
