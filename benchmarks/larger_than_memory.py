@@ -35,6 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--gamma", type=float, default=0.8)
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--storage", default="float16")
+    parser.add_argument("--train-tol", type=float, default=5e-3, help="of the certificate")
     parser.add_argument("--kill-after", type=int, default=4, help="terms")
     parser.add_argument("--output", type=Path, default=RESULTS / "larger-than-memory-cpu.json")
     return parser.parse_args()
@@ -90,7 +91,10 @@ def main() -> None:
         run("remaining terms", command),
         run(
             "one epoch",
-            ["minibatch", str(terms), "--output", str(model), "--epochs", "1"],
+            [
+                *("minibatch", str(terms), "--output", str(model), "--epochs", "1"),
+                *("--tol", str(options.train_tol)),
+            ],
         ),
     ]
     described, trained = rows[1].pop("result"), rows[2].pop("result")

@@ -65,7 +65,7 @@ def test_terms_that_do_not_suffice_stop_the_training(terms, monkeypatch):
     sweep = Sweep.open(terms)
     monkeypatch.setattr(type(sweep.terms), "errors", lambda self: [1.0] * len(self.index))
     training = RowTraining(sweep, OPTIONS)
-    with pytest.raises(ConvergenceError, match="smaller tol"):
+    with pytest.raises(ConvergenceError, match="certified residual"):
         training.certificate()
 
 

@@ -20,6 +20,7 @@ USABLE = 0.9  # fraction of the memory of a device
 LABELLED = 0.6  # fraction of the nodes that a mini-batch epoch trains on
 COPIES = 12  # passes over a term besides its product, in reads and writes of float32
 BUDGET = 2 * 2**30  # bytes of the columns of a term that are in memory at a time
+BATCH = 2**15  # nodes of a mini-batch
 BASE = 7e8  # bytes of a Python process with torch
 
 
@@ -98,10 +99,12 @@ def precomputed(problem: Problem, machine: Machine, storage: int = 2) -> list[Es
     memory = BASE + 4.0 * problem.nodes * columns + block
     seconds = problem.stored_terms * term_seconds(problem, machine)
     epoch = epoch_seconds(problem, machine, storage)
+    # Labels and indices of nodes, and some copies of a batch.
+    training = BASE + 60.0 * problem.nodes + 3 * 4.0 * BATCH * problem.stored_terms * width
     fits = _fits(memory, machine)
     return [
         Estimate("precomputed terms", seconds, memory, fits, disk=disk),
-        Estimate("an epoch on them", epoch, BASE, fits, disk=disk),
+        Estimate("an epoch on them", epoch, training, _fits(training, machine), disk=disk),
     ]
 
 

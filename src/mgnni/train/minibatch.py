@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ class RowOptions:
     """Bias as an affine function of the features, or the features themselves (identity)."""
     gamma: float | None = None
     """Contraction factor; the largest that the terms suffice for if none."""
+    tol: float | None = None
+    """Certified residual at which training stops with an error; that of the terms if none."""
     dropout: float = 0.0
     """Dropout probability in the head."""
     lr: float = 0.01
@@ -72,11 +74,12 @@ class RowTraining:
         self.device = torch.device(name)
         torch.manual_seed(options.seed)
         chosen = {} if options.gamma is None else {"gamma": options.gamma}
+        terms = sweep.terms if options.tol is None else replace(sweep.terms, tol=options.tol)
         self.model = PrecomputedMGNNI(
             graph.features,
             options.hidden_channels or graph.features,
             graph.classes,
-            sweep.terms,
+            terms,
             constant=sweep.constant,
             input_map=options.input_map,
             dropout=options.dropout,
@@ -147,8 +150,9 @@ class RowTraining:
         for one in stats:
             if not one.converged:
                 raise ConvergenceError(
-                    f"stored terms: {one.failure()}; the residual is a bound, so compute terms "
-                    "with a smaller tol, or with storage float32"
+                    f"stored terms: their certified residual at scale {one.scale} is "
+                    f"{one.relative_residual:.1e} (tol={one.tol:g}); raise tol, or compute terms "
+                    "with a smaller one or with storage float32"
                 )
         return stats
 
@@ -260,7 +264,7 @@ def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, A
         "classes": graph.classes,
         "scales": list(terms.scales),
         "terms": len(terms.index),
-        "tol": terms.tol,
+        "tol": training.model.terms.tol,
         "options": asdict(training.options),
         "accuracy": {name: training.evaluate(part)[1] for name, part in parts.items()},
         "history": training.history,
