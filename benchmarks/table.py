@@ -7,6 +7,7 @@ are stored by
 
     mgnni bench --output benchmarks/results
     mgnni reproduce all --output reproduction
+    python benchmarks/own_data.py
     python benchmarks/table.py
 """
 
@@ -16,6 +17,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from mgnni.bench.cost import MACHINES, Problem
@@ -242,6 +244,37 @@ def paper_table(name: str) -> str:
     return "\n".join(sheet.markdown() for sheet in sheets)
 
 
+def own_data_table(stored: dict[str, Any]) -> str:
+    """Return validation (test) accuracy of the defaults and of fixed models."""
+    fixed = [name for name in next(iter(stored["cells"].values())) if name != "auto"]
+    titles = ["default", "chosen", *(f"`{name}`" for name in fixed), "majority"]
+    lines = [
+        f"| data | {' | '.join(titles)} |",
+        f"| --- | ---: | --- |{' ---: |' * (len(fixed) + 1)}",
+    ]
+    close = better = 0
+    for name, cells in stored["cells"].items():
+        best = max(fmean(cells[model]["val"]) for model in fixed)
+        auto = cells["auto"]
+        close += fmean(auto["val"]) >= best - 0.01
+        better += fmean(auto["test"]) > auto["baseline"]
+        row = [stored["folders"][name], _val_test(auto), f"`{auto['chosen']}`"]
+        row += [_val_test(cells[model]) for model in fixed]
+        lines.append(f"| {' | '.join(row)} | {100 * auto['baseline']:.1f} |")
+    count = len(stored["cells"])
+    lines += [
+        "",
+        f"On validation, the default is at most one point below the best of the fixed models on "
+        f"{close} of {count} folders; on test data it is above the majority class on {better} of "
+        f"{count}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _val_test(cell: dict[str, Any]) -> str:
+    return f"{100 * fmean(cell['val']):.1f} ({100 * fmean(cell['test']):.1f})"
+
+
 # The stored results and the function that shows them.
 KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     **{name: (name, full_table) for name in ("epoch", "ppi", "small", "scaling", "large")},
@@ -249,6 +282,7 @@ KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "solvers": ("solve", solvers_table),
     "memory": ("low-memory", low_memory_table),
     "files": ("larger-than-memory", files_table),
+    "own_data": ("own_data", own_data_table),
 }
 
 

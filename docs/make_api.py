@@ -28,7 +28,7 @@ SECTIONS = {
     "Graphs": ("graph",),
     "Solving": ("implicit", "solve"),
     "Data and evaluation": ("data",),
-    "Training": ("train",),
+    "Training": ("train", "export"),
     "Explanations": ("explain",),
     "Errors and warnings": ("errors",),
 }
@@ -42,10 +42,12 @@ MEMBERS = {
     ),
     "Fitted": ("predict", "predict_proba", "best", "model", "save", "load"),
     "MGNNI": ("from_preset",),
+    "ProcessMesh": ("sum", "sum_gradients"),
     "Propagation": (
         *("from_edge_index", "norm_bound", "norm", "reason"),
         *("apply", "adjoint", "to", "to_dense"),
     ),
+    "ShardedPropagation": ("local", "gather"),
     "SolveLog": ("forward", "backward", "worst_error_bound"),
     "SolveStats": ("converged",),
     "Task": ("rows", "targets", "evaluate"),
@@ -70,12 +72,18 @@ SUBMODULES = {
     ),
     "mgnni.range.study": ("Setting", "study_range"),
     "mgnni.range.advice": ("advise", "recommend"),
+    "mgnni.distributed.mesh": ("start_mesh", "ProcessMesh"),
+    "mgnni.distributed.shard": ("shard",),
+    "mgnni.distributed.propagation": ("ShardedPropagation",),
     "mgnni.train.config": ("options_class",),
     "mgnni.train.tune": ("tune",),
 }
 
 # Classes that are not constructed by calling them; their constructors are not shown.
-RETURNED = ("Fitted", "Propagation", "SolveLog", "SolveResult", "SolveStats")
+RETURNED = (
+    *("Fitted", "ProcessMesh", "Propagation", "ShardedPropagation"),
+    *("SolveLog", "SolveResult", "SolveStats"),
+)
 
 INTRODUCTION = """\
 # API reference

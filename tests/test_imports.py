@@ -14,6 +14,7 @@ LAYERS = [
     "errors",
     "kernels",
     "graph",
+    "distributed",
     "solve",
     "implicit",
     "layers",
@@ -37,13 +38,15 @@ MAY_IMPORT["train"] |= {"data", "disk", "files", "version"}
 MAY_IMPORT["html_report"] |= {"data", "files", "version"}
 MAY_IMPORT["bench"] |= {"data"}
 MAY_IMPORT["explain"] = MAY_IMPORT["train"] | {"figures", "range", "train"}
+MAY_IMPORT["export"] = MAY_IMPORT["train"] | {"train"}
+MAY_IMPORT["serve"] = {"graph", "implicit"}
 MAY_IMPORT["reproduce"] = MAY_IMPORT["train"] | {"figures", "range", "train"}
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 
 # Used by the command line only: the library works, and starts fast, without them.
 OPTIONAL = (
     *("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric", "optuna"),
-    "plotly",
+    *("plotly", "pymetis"),
 )
 
 

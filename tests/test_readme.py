@@ -2,10 +2,16 @@
 
 import itertools
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from torch_geometric.nn import Sequential
+
+import mgnni
+import mgnni.range
+from mgnni.cli.app import COMMANDS
+from mgnni.reproduce.definitions import ORDER, study_names
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -66,6 +72,38 @@ def test_blocks_are_found_in_order() -> None:
     first, second = code_blocks(text)
     assert first.splitlines() == ["", "", "a = 1", "", "b = 2"]
     assert second.splitlines() == [""] * 11 + ["c = a"]
+
+
+def shell_commands(text: str) -> list[str]:
+    """Return the ``mgnni`` commands in the shell blocks of a page, without their comments."""
+    blocks = re.findall(r"```(?:sh|bash)\n(.*?)```", text, re.DOTALL)
+    lines = [line.partition(" #")[0] for block in blocks for line in block.splitlines()]
+    return [part.strip() for line in lines for part in line.split("&&") if "mgnni " in part]
+
+
+@pytest.mark.parametrize(
+    "page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_the_commands_on_a_page_exist_with_their_options(page: Path) -> None:
+    for command in shell_commands(page.read_text("utf-8")):
+        # A file of another training cannot be read here.
+        words = shlex.split(re.sub(r"--(preset|config) \S+\.json", "", command))
+        if words[0] != "mgnni" or words[1] not in COMMANDS:
+            assert words[0] in ("pip", ".venv/bin/mgnni"), command
+            continue
+        args = [word for word in words[2:] if word != "--help"]
+        COMMANDS[words[1]].parser(args).parse(args)
+
+
+def test_the_map_of_the_paper_has_its_tables_and_only_names_that_exist() -> None:
+    text = (ROOT / "docs" / "paper.md").read_text("utf-8")
+    assert set(ORDER) <= set(re.findall(r"`mgnni reproduce ([a-z-]+)`", text)) <= set(study_names())
+    for name in re.findall(r"`mgnni\.range\.(\w+)`", text):
+        assert hasattr(mgnni.range, name)
+    known = ("solve_equilibrium", "normalized_gram", "MultiscaleEquilibrium", "ScaleAttention")
+    for name in (*known, "MGNNI", "Propagation"):
+        assert f"`{name}`" in text
+        assert hasattr(mgnni, name)
 
 
 def anchors(text: str) -> set[str]:

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from mgnni.errors import DataError as DataError
     from mgnni.errors import DataWarning as DataWarning
     from mgnni.errors import DivergenceError as DivergenceError
+    from mgnni.errors import LostProcessError as LostProcessError
     from mgnni.errors import MgnniError as MgnniError
     from mgnni.errors import NotContractiveError as NotContractiveError
     from mgnni.explain.explanation import Explanation as Explanation
     from mgnni.explain.prediction import explain_model as explain_model
     from mgnni.explain.prediction import explain_prediction as explain_prediction
+    from mgnni.export.program import export_model as export_model
     from mgnni.graph.propagation import Propagation as Propagation
     from mgnni.implicit.nonlinear import implicit_fixed_point as implicit_fixed_point
     from mgnni.implicit.normalized_gram import normalized_gram as normalized_gram
@@ -69,12 +71,14 @@ _HOMES = {
     "explain_prediction": "mgnni.explain.prediction",
     "Explanation": "mgnni.explain.explanation",
     "FDGNN": "mgnni.models.fdgnn",
+    "export_model": "mgnni.export.program",
     "fit": "mgnni.train.fit",
     "Fitted": "mgnni.train.fitted",
     "GIND": "mgnni.models.gind",
     "IGNN": "mgnni.models.ignn",
     "implicit_fixed_point": "mgnni.implicit.nonlinear",
     "load_task": "mgnni.data.registry",
+    "LostProcessError": "mgnni.errors",
     "make_model": "mgnni.models.catalog",
     "MGNNI": "mgnni.models.mgnni",
     "MgnniError": "mgnni.errors",

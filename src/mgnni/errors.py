@@ -30,6 +30,10 @@ class DivergenceError(MgnniError, RuntimeError):
     """Training diverged: non-finite loss or weights."""
 
 
+class LostProcessError(MgnniError, RuntimeError):
+    """Another process of a distributed training has ended or does not answer."""
+
+
 class ConvergenceWarning(UserWarning):
     """A solver missed its tolerance and ``on_failure="warn"`` is set."""
 

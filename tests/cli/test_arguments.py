@@ -14,9 +14,10 @@ from cli.tables import write_nodes
 from mgnni.cli.app import COMMANDS
 from mgnni.cli.arguments import Parser, UsageError, layout, plain_text
 from mgnni.cli.train import CHOICES, Train
-from mgnni.data.metrics import METRICS
+from mgnni.data.metric_names import METRICS
 from mgnni.data.rules import RULES
 from mgnni.data.tables.schema import TableOptions
+from mgnni.distributed.partition import PARTITIONS
 from mgnni.graph.build import FLOWS
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.implicit.linear import MEMORY
@@ -62,7 +63,7 @@ def test_the_choices_shown_are_those_of_the_library() -> None:
         **{"input_map": INPUT_MAPS, "fusion": FUSIONS, "head": HEADS, "memory": MEMORY},
         **{"contraction": CONTRACTIONS, "directions": DIRECTIONS},
         **{"normalization": (*NORMALIZATIONS, "auto"), "flow": FLOWS},
-        **{"solver": (*METHODS, "auto"), "log": TRACKERS},
+        **{"solver": (*METHODS, "auto"), "log": TRACKERS, "partition": PARTITIONS},
     }
     assert {name: set(values) for name, values in CHOICES.items()} == {
         name: set(values) for name, values in known.items()

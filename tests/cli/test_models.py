@@ -69,8 +69,8 @@ def test_json_says_everything(call: Call) -> None:
     found = json.loads(ended.out)["models"]
     assert [one["name"] for one in found] == list(MODELS)
     for one, entry in zip(found, MODELS.values(), strict=True):
-        changed = {"tables": list(entry.tables), "defaults": dict(entry.defaults)}
-        assert one == {**vars(entry), **changed}
+        changed = {"defaults": dict(entry.defaults), "trained": dict(entry.trained)}
+        assert one == {**vars(entry), "tables": list(entry.tables), **changed}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -86,7 +86,7 @@ def test_json_of_each(call: Call, name: str) -> None:
 
 def test_a_wrong_name_is_bad_usage(call: Call) -> None:
     line = one_error(call("models", "gcni"))
-    assert line.startswith("mgnni models: error: 'model' must be one of [")
+    assert line.startswith("mgnni models: error: NAME must be one of [")
     assert line.endswith("(got 'gcni'); did you mean 'gcnii'?")
 
 

@@ -15,7 +15,8 @@ from mgnni.data.assessment.calibration import calibration, reliability_sums
 from mgnni.data.assessment.curves import POINTS, binary_curves
 from mgnni.data.assessment.summary import class_table
 from mgnni.data.assessment.threshold import best_threshold, positive_probability
-from mgnni.data.metrics import METRICS, confusion_counts
+from mgnni.data.metric_names import OF_CLASSES
+from mgnni.data.metrics import confusion_counts
 
 
 def scored(rows: int, classes: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -119,7 +120,7 @@ def test_draws_are_poisson_numbers():
     assert (found.mean(), found.var()) == pytest.approx((1, 1), abs=0.01)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_CLASSES)
 def test_a_resample_is_a_weighted_score_of_scikit_learn(metric):
     scores, labels = scored(40, 2)
     rows = torch.arange(5, 45)

@@ -10,7 +10,7 @@ from torch_geometric import datasets
 
 from mgnni.data.catalog import ENTRIES, find_entry
 from mgnni.data.entry import Counts, Entry
-from mgnni.data.metrics import METRICS
+from mgnni.data.metric_names import METRICS
 from mgnni.errors import ArgumentError
 
 NAMES = """

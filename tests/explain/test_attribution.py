@@ -25,7 +25,7 @@ EXACT: list[dict[str, Any]] = [
 QUADRATURE: list[dict[str, Any]] = [
     {"head": "mlp", "input_widths": (5, 5)},
     {"head": "residual", "input_map": "mlp-relu"},
-    {"blocks": 2, "directions": "both", "skip": True},
+    {"blocks": 2, "directions": "both", "skip": True, "own_bias": False},
 ]
 
 
@@ -33,8 +33,10 @@ def features(channels: int = 4) -> Tensor:
     return torch.randn(12, channels, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("directions", ["in", "out"])
-def test_contributions_of_a_linear_model_are_blocks_of_the_dense_resolvent(directions: str) -> None:
+@pytest.mark.parametrize(("directions", "own"), [("in", True), ("out", True), ("in", False)])
+def test_contributions_of_a_linear_model_are_blocks_of_the_dense_resolvent(
+    directions: str, own: bool
+) -> None:
     edge_index, weight = lopsided_edges()
     x = features()
     model = MGNNI(
@@ -43,6 +45,7 @@ def test_contributions_of_a_linear_model_are_blocks_of_the_dense_resolvent(direc
         fusion="concat",
         directions=directions,
         contraction="spectral",
+        own_bias=own,
     )
     found = explain_model(model, x, edge_index, 5, weight, class_index=2, against=0)
     model = model.double()
@@ -56,6 +59,7 @@ def test_contributions_of_a_linear_model_are_blocks_of_the_dense_resolvent(direc
             bias = torch.zeros(12, 4, dtype=torch.float64)
             bias[node] = x[node].double()
             state = dense_solution(operator, w[place], bias, scale, 0.8)[5]
+            state = state if own else state - bias[5]
             wanted = (head[2, place] - head[0, place]) @ state
             torch.testing.assert_close(found.contributions[place, node], wanted.detach())
     assert found.paths == ((1, 2) if directions == "in" else ("1-out", "2-out"))
@@ -69,7 +73,8 @@ def test_contributions_add_up_to_the_change_of_the_logit(
 ) -> None:
     edge_index, _ = lopsided_edges()
     x = features()
-    model = MGNNI(4, 6, 3, level="node" if node is not None else "graph", **options)
+    level = "node" if node is not None else "graph"
+    model = MGNNI(4, 6, 3, level=level, **{"head": "linear", **options})
     steps = 12 if "blocks" in options else 64
     found = explain_model(model, x, edge_index, node, baseline="mean", steps=steps)
     model.double().eval()

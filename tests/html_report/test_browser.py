@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from mgnni.html_report.page import write_page
+from mgnni.train.fit import fit
+from train.cases import graph_task
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -43,9 +45,12 @@ CONTRAST = """() => {
 
 @pytest.fixture(scope="module")
 def page_file(trainings: Path, stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("page") / "report.html"
-    write_page([trainings, stored / "results"], file, stored / "experiments")
-    return file
+    folder = tmp_path_factory.mktemp("page")
+    few = {"hidden_channels": 4, "epochs": 2, "device": "cpu"}
+    fit(graph_task(splits=1), model="auto", output=folder / "chosen", **few)
+    found = [trainings, stored / "results", folder / "chosen"]
+    write_page(found, folder / "report.html", stored / "experiments")
+    return folder / "report.html"
 
 
 def eventually(page, expression, value):
@@ -89,6 +94,7 @@ def test_the_page_is_complete_in_a_browser(browser, page_file, width, scheme):
     assert eventually(page, undrawn, 0)
     for plot in plots:
         assert plot.evaluate(DRAWN) > 0, plot.get_attribute("aria-label")
+    assert page.get_by_text("Models compared for").first.is_visible()
     # No part of the page is wider than the window; wide tables scroll on their own.
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -126,6 +126,50 @@ def test_what_a_result_is_worth_is_drawn(tmp_path):
     assert all(plotly_figure(spec).data for spec in Outline(text).specs)
 
 
+def portfolio_rows(text):
+    """The rows of the table of compared models, as text."""
+    (found,) = re.findall(r"<caption>Models compared for .*?</table>", text)
+    rows = re.findall(r"<tr>(.*?)</tr>", found)
+    return [re.findall(r"<t[hd][^>]*>([^<]*)", row) for row in rows]
+
+
+def test_the_choice_of_a_model_is_shown_with_everything_that_was_tried(tmp_path):
+    few = {"hidden_channels": 4, "epochs": 2, "device": "cpu", "output": tmp_path / "run"}
+    report = fit(graph_task(splits=1), model="auto", **few).report
+    text = make_page(read_results([tmp_path / "run"]), [], "")
+    record = report["portfolio"]
+    head, *rows = portfolio_rows(text)
+    assert head == ["Model", "Choice", "Validation %", "Epochs", "Seconds per epoch"]
+    assert len(rows) > 3
+    for row, one in zip(rows, record["candidates"], strict=True):
+        choice = "chosen" if one["name"] == record["chosen"] else "–"
+        assert row[:4] == [one["name"], choice, f"{100 * one['validation']:.2f}", "2"]
+    scores = [float(row[2]) for row in rows]
+    assert scores == sorted(scores, reverse=True)
+    assert rows[0][1] == "chosen"
+    assert Outline(text).headings  # balanced tags
+
+
+def test_a_model_that_failed_or_was_left_out_is_named_with_its_reason(tmp_path):
+    few = {"hidden_channels": 4, "epochs": 2, "device": "cpu", "output": tmp_path / "run"}
+    fit(graph_task(splits=1), model="auto", **few)
+    file = tmp_path / "run" / "report.json"
+    report = json.loads(file.read_text())
+    last = report["portfolio"]["candidates"][-1]
+    last |= {"validation": None, "seconds_per_epoch": None, "error": f"diverged {HOSTILE}"}
+    report["portfolio"] |= {"left_out": {"gin": "no option scales"}, "notes": ["mlp is as good"]}
+    file.write_text(json.dumps(report))
+    text = make_page(read_results([tmp_path / "run"]), [], "")
+    assert portfolio_rows(text)[-1][:3] == [last["name"], "failed", "–"]
+    assert f"Note: {last['name']} failed: diverged &lt;img" in text
+    assert "Note: gin was left out: no option scales" in text
+    assert "Note: mlp is as good" in text
+
+
+def test_a_training_of_a_given_model_shows_no_choice(page):
+    assert "Choice of the model" not in page
+
+
 def test_a_written_page_is_small_enough_and_repeats(trainings, tmp_path):
     for name in ("a.html", "b.html"):
         assert write_page([trainings], tmp_path / name) == 2

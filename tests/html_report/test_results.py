@@ -74,6 +74,7 @@ def test_without_definitions_there_are_no_numbers_of_a_paper(tmp_path):
         lambda report: report["classification"]["calibration"].update(expected_error=None),
         lambda report: report["classification"]["runs"].pop(),
         lambda report: report.update(solver=None),
+        lambda report: report.update(portfolio={"chosen": "mlp", "candidates": []}),
         lambda report: report.update(attention={"nodes": [1], "predicted": [], "weights": []}),
     ],
 )

@@ -92,6 +92,28 @@ def test_the_generalised_model_has_gradients_in_all_parameters():
     assert len(model.solve_log.forward) == len(model.solve_log.backward) == 8
 
 
+def test_without_its_own_bias_a_state_is_what_was_propagated():
+    edges, _ = lopsided_edges()
+    options = {"scales": (1, 3), "input_map": "identity", "fusion": "concat", "own_bias": False}
+    model = MGNNI(4, 4, 2, tol=1e-12, **options).double().eval()
+    x, operator = normal(12, 4), model.propagation(normal(12, 4), edges)
+    weight = model.equilibrium.weight(torch.float64, x.device)
+    states = [
+        dense_solution(operator, weight[place], x, scale, 0.8) - x
+        for place, scale in enumerate((1, 3))
+    ]
+    torch.testing.assert_close(model(x, edges), model.head.linear(torch.cat(states, 1)))
+
+
+def test_an_isolated_node_without_its_own_bias_has_no_logits():
+    edges = torch.tensor([[0, 1], [1, 2]])
+    model = MGNNI(4, 4, 2, own_bias=False, self_loops=False, fusion="mean").double().eval()
+    logits = model(normal(4, 4), edges)
+    for node in (0, 3):  # no edge leads to them
+        torch.testing.assert_close(logits[node], torch.zeros_like(logits[node]))
+    assert bool((logits[1:3].abs() > 1e-3).all())
+
+
 def test_vmapped_runs_of_the_generalised_model_are_those_of_single_models():
     x, operator = normal(12, 3), propagation("dir")
     models = [MGNNI(3, 4, 2, **GENERAL).double().eval() for _ in range(2)]

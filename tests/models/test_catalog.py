@@ -58,7 +58,7 @@ def test_options_are_those_of_the_class_with_plain_texts(name):
     named = [one.name for one in fields(options)]
     assert named == ["hidden_channels", *(one for one in list(given)[3:] if one not in NOT_OPTIONS)]
     defaults = {one: given[one].default for one in named[1:]}
-    assert options() == options(**{**defaults, **dict(entry.defaults)})
+    assert options() == options(**{**defaults, **dict(entry.defaults), **dict(entry.trained)})
     hints = typing.get_type_hints(cls.__init__)
     for one in fields(options)[1:]:
         wanted = str(hints[one.name]).replace("collections.abc.Sequence[int]", "tuple[int, ...]")

@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from mgnni import MGNNI, Propagation, Status
+from mgnni.layers.heads import GraphHead, LinearHead
+from mgnni.models import catalog
 from models.cases import (
     CLASSES,
     FEATURES,
@@ -162,7 +164,7 @@ def test_level_decides_between_nodes_and_graphs(device):
     want, _ = by_hand(by_node, x, edge_index, normalization="dir")
     for given in (None, batch):
         torch.testing.assert_close(by_node(x, edge_index, batch=given), want, **TOLERANCE)
-    by_graph = make_model(device, level="graph", normalization="dir")
+    by_graph = make_model(device, level="graph", head="linear", normalization="dir")
     by_graph.load_state_dict(by_node.state_dict())
     torch.testing.assert_close(by_graph(x, edge_index), want.sum(0, keepdim=True), **TOLERANCE)
     sums = torch.stack([want[batch == number].sum(0) for number in range(len(PARTS))])
@@ -171,6 +173,24 @@ def test_level_decides_between_nodes_and_graphs(device):
         edge_index, len(x), normalization="dir", batch=batch, dtype=torch.float64
     )
     torch.testing.assert_close(by_graph(x, propagation), sums, **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("options", "head"),
+    [
+        ({}, LinearHead),
+        ({"level": "node"}, LinearHead),
+        ({"level": "graph"}, GraphHead),
+        ({"level": "graph", "batch_norm": True}, LinearHead),
+        ({"level": "graph", "head": "linear"}, LinearHead),
+    ],
+    ids=str,
+)
+def test_the_default_head_is_that_of_the_level(options, head):
+    model = MGNNI(7, 32, 2, **options)
+    assert type(model.head) is head
+    assert type(catalog.make_model("mgnni", 7, 32, 2, **options).head) is head
+    assert catalog.find_model("mgnni").options()().head == "linear"  # trainings name it
 
 
 def test_the_solve_log_is_that_of_the_last_pass(device):

@@ -328,7 +328,8 @@ def test_a_fitted_model_is_shown_in_one_line(nodes, graphs):
         repr(nodes),
     )
     assert "level='graph'" in str(graphs)
-    without = replace(graphs, val=({},))
+    assert "runs=1 (1 of 2 splits)," in repr(graphs)  # the others were not trained
+    without = replace(graphs, val=({},), report=None)
     assert repr(without).endswith("runs=1)")
 
 

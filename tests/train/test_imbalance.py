@@ -103,6 +103,11 @@ def test_mgnni_predict_applies_the_threshold(chosen, tmp_path, capsys, monkeypat
     assert [one["threshold"] for one in found] == [chosen.thresholds[0], 0.5]
     assert found[0]["predicted"]["1"] == int(chosen.predict().sum())
     assert found[1]["predicted"]["1"] == int(chosen.predict_proba().argmax(1).sum())
+    for more, hint in (([], True), (["--threshold", "0.5"], False)):
+        assert main(["predict", "model.pt", "data.pt", "--overwrite", *more]) == 0
+        shown = capsys.readouterr().out
+        assert "'1' where its probability exceeds" in shown
+        assert ("--threshold 0.5" in shown) == hint
     assert main(["predict", "model.pt", "data.pt", "--overwrite", "--threshold", "2"]) == 2
     assert "--threshold must lie between 0 and 1 (got 2)" in capsys.readouterr().err
     assert len(Path("predictions.csv").read_text().splitlines()) == ROWS + 1

@@ -11,7 +11,8 @@ from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train.config import Config, ModelConfig
 from mgnni.train.ensemble import build_model, num_parameters
 from mgnni.train.graph_learner import GraphLearner
-from mgnni.train.learner import check_graphs, prepared
+from mgnni.train.inputs import check_graphs
+from mgnni.train.learner import prepared
 from mgnni.train.loss import row_losses, row_weights
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.training import learner_for

@@ -15,6 +15,7 @@ from mgnni.cli.bench import Bench
 from mgnni.cli.compare import Compare
 from mgnni.cli.datasets import Datasets
 from mgnni.cli.explain import Explain
+from mgnni.cli.export import Export
 from mgnni.cli.inspect import Inspect
 from mgnni.cli.minibatch import Minibatch
 from mgnni.cli.models import Models
@@ -49,6 +50,7 @@ COMMANDS: dict[str, type[Command]] = {
         Tune,
         Predict,
         Explain,
+        Export,
         Compare,
         Range,
         Report,
@@ -106,7 +108,9 @@ def main(args: Sequence[str] | None = None) -> int:
         status, message = _failure(error, options)
         if status == FAILED and not isinstance(error, (MgnniError, ImportError, OSError)):
             message += "" if "--debug" in args else " (--debug shows where)"
-        sys.stderr.write(f"{name}: error: {message}\n")
+        # All processes of torchrun make the same mistake; one message is enough.
+        if status != BAD_USAGE or os.environ.get("RANK", "0") == "0":
+            sys.stderr.write(f"{name}: error: {message}\n")
         return status
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mgnni.data.metric_names import readable, shown
+
 MOST_CLASSES = 4  # with a line each; otherwise only those that are recognised least
 FEWEST_LINES = 2
 
@@ -15,6 +17,8 @@ def assessment_lines(report: Mapping[str, Any]) -> Iterator[str]:
     Args:
         report (Mapping[str, Any]): The report of the training.
     """
+    if "regression" in report:
+        yield from _number_lines(report)
     found = report.get("classification")
     if found is None:
         return
@@ -36,6 +40,28 @@ def assessment_lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield ", ".join([*parts, f"expected calibration error {_percent(error)} %"])
     yield from _class_lines(report, found)
     yield from _threshold_lines(found)
+
+
+def _number_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield uncertainty, baseline, and the error of each target in its own units."""
+    found, metric = report["regression"], report["metric"]
+    ends, baseline = found["interval"], found["baseline"]
+    if ends is not None:
+        yield (
+            f"95 % interval {shown(metric, ends['low'])} to {shown(metric, ends['high'])}, by "
+            f"{ends['resamples']:,} resamples of the test rows"
+        )
+    yield f"always predicting the mean of training: {metric} {shown(metric, baseline[metric])}"
+    for one in found["targets"][:MOST_CLASSES]:
+        usual, (low, middle, high) = one["baseline"], one["residuals"]["values"][1:6:2]
+        yield (
+            f"{one['name']}: mean absolute error {readable(one['mae'])} (of the mean "
+            f"{readable(usual['mae'])}), r2 {one['r2']:.4f}; true minus predicted "
+            f"{readable(low, 3)} to {readable(high, 3)} for 90 % of the test rows, median "
+            f"{readable(middle, 3)}"
+        )
+    if len(found["targets"]) > MOST_CLASSES:
+        yield f"and {len(found['targets']) - MOST_CLASSES} more targets in report.json"
 
 
 def _class_lines(report: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:

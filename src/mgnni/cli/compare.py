@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mgnni.cli.arguments import Command, UsageError
+from mgnni.data.metric_names import LOWER_IS_BETTER, unit
 from mgnni.data.rules import DEFAULT_RULE, RULES
 
 if TYPE_CHECKING:
@@ -73,14 +74,22 @@ def show(found: ComparedRuns) -> None:
             made.add_column(name, justify="left" if place < left else "right", overflow="fold")
         return made
 
-    console.print(f"{found.dataset}: test {found.metric} in %, by rule {found.rule}", style="bold")
+    percent = bool(unit(found.metric))
+    what = f"test {found.metric}{' in %' * percent}{'' if percent else _better(found.metric)}"
+    console.print(f"{found.dataset}: {what}, by rule {found.rule}", style="bold")
     means = table("training", "model", "runs", "mean ± deviation", "95 % interval", left=2)
     for name, one in found.summaries.items():
-        means.add_row(name, found.models[name], *_cells(one, found.mark))
+        means.add_row(name, found.models[name], *_cells(one, found.mark, percent))
     console.print(means)
-    pairs = table("difference", "points", "95 % interval", "p", "wins / ties / losses")
+    pairs = table(
+        "difference",
+        "points" if percent else found.metric,
+        "95 % interval",
+        "p",
+        "wins / ties / losses",
+    )
     for pair in found.pairs:
-        pairs.add_row(f"{pair.a} − {pair.b}", *_difference(pair))
+        pairs.add_row(f"{pair.a} − {pair.b}", *_difference(pair, percent, found.metric))
     console.print(pairs)
     paragraph(
         console,
@@ -92,17 +101,24 @@ def show(found: ComparedRuns) -> None:
         paragraph(console, note if note.startswith("warning") else f"note: {note}", style="dim")
 
 
-def _cells(one: Summary, mark: str) -> tuple[str, str, str]:
-    deviation = "" if one.std is None else f" ± {one.std:.2f}"
-    interval = "–" if one.low is None else f"{one.low:.2f} to {one.high:.2f}"
+def _better(metric: str) -> str:
+    return f" ({'lower' if metric in LOWER_IS_BETTER else 'higher'} is better)"
+
+
+def _cells(one: Summary, mark: str, percent: bool) -> tuple[str, str, str]:
+    form = ".2f" if percent else ".4g"
+    deviation = "" if one.std is None else f" ± {one.std:{form if percent else '.2g'}}"
+    interval = "–" if one.low is None else f"{one.low:{form}} to {one.high:{form}}"
     runs = f"{one.splits} × {len(one.seeds)}" if len(one.seeds) > 1 else f"{one.splits}"
-    return runs, f"{one.mean:.2f}{deviation}{mark}", interval
+    return runs, f"{one.mean:{form}}{deviation}{mark}", interval
 
 
-def _difference(pair: Pair) -> tuple[str, str, str, str]:
+def _difference(pair: Pair, percent: bool, metric: str) -> tuple[str, str, str, str]:
     one = pair.difference
     if one is None:
         return "–", "one common run", "", ""
-    counts = f"{one.wins} / {one.ties} / {one.losses}"
-    interval = f"{one.low:+.2f} to {one.high:+.2f}"
-    return f"{one.difference:+.2f}", interval, f"{one.p_value:.2g}", counts
+    # A win is a better score, whatever its sign.
+    wins, losses = (one.wins, one.losses)[:: -1 if metric in LOWER_IS_BETTER else 1]
+    counts, form = f"{wins} / {one.ties} / {losses}", "+.2f" if percent else "+.3g"
+    interval = f"{one.low:{form}} to {one.high:{form}}"
+    return f"{one.difference:{form}}", interval, f"{one.p_value:.2g}", counts

@@ -69,3 +69,15 @@ def benchmark_options(pairs: Sequence[str]) -> dict[str, Any]:
         except (ValueError, SyntaxError, TypeError):
             found[name] = value
     return found
+
+
+def split_numbers(words: Sequence[str]) -> str | list[int]:
+    """Return the splits that ``--split`` names."""
+    if tuple(words) == ("all",):
+        return "all"
+    try:
+        return [int(number) for number in words]
+    except ValueError:
+        raise UsageError(
+            f"--split must be numbers from 0, or all (got {' '.join(words)})"
+        ) from None

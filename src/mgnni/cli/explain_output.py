@@ -23,13 +23,17 @@ def show_explanation(found: Mapping[str, Any]) -> None:
     label = f", label {found['label']}" if found["label"] is not None else ""
     other = "" if is_class else f"; explained: {found['class']}"
     console.print()
+    number = found["probability"] is None
+    answer = f"{found['class']} {found['output']:.6g}"
+    if not number:
+        share = f"{found['probability']:.3f}"
+        answer = f"{found['predicted']}{other}, probability of {found['class']} {share}"
     paragraph(
         console,
-        f"{found['level']} {found['target']} of {found['data']}{label}: predicted "
-        f"{found['predicted']}{other}, probability of {found['class']} {found['probability']:.3f}",
+        f"{found['level']} {found['target']} of {found['data']}{label}: predicted {answer}",
         style="bold",
     )
-    what = f"logit of {found['class']}"
+    what = f"{'' if number else 'logit of '}{found['class']}"
     if found["against"] is not None:
         several = "the mean of all others" if found["against"] == "others" else None
         what += f" minus {several or 'that of ' + found['against']}"
@@ -39,7 +43,7 @@ def show_explanation(found: Mapping[str, Any]) -> None:
         f"{what}: {found['output']:.4f}, and {found['baseline_output']:.4f} with {baseline}; the "
         f"contributions below add up to the difference, {change:+.4f}",
     )
-    if found["against"] is None and is_class and change < 0:
+    if found["against"] is None and is_class and change < 0 and not number:
         paragraph(
             console,
             "The features lower this logit; --against others compares it with the other classes.",

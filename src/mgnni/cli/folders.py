@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from mgnni.cli.arguments import UsageError
+from mgnni.errors import LostProcessError
 from mgnni.files import atomic_write
 
 
@@ -79,8 +80,9 @@ def training_folder(path: Path, worth_keeping: float) -> Iterator[None]:
     try:
         writable_folder(path)
         yield
-    except Exception:
-        early = time.monotonic() - start < worth_keeping
+    except Exception as error:
+        lost = isinstance(error, LostProcessError)  # nothing is wrong with this training
+        early = time.monotonic() - start < worth_keeping and not lost
         if early or not any((path / name).exists() for name in ("state.pt", "portfolio.json")):
             _undo(path, before, missing)
         raise

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from mgnni.cli.terminal import console_for, facts, paragraph
 from mgnni.data.inspection.advice import advise
+from mgnni.data.metric_names import readable
 from mgnni.train.config import Config
 from mgnni.train.source import Source, describe_source
 
@@ -33,7 +34,7 @@ def show_description(found: Found) -> None:
         *([("homophily", _homophily(found["homophily"]))] if found["homophily"] else []),
         ("twins", _twins(found)),
     )
-    console.print(_class_table(found))
+    console.print(_target_table(found) if found["targets"] else _class_table(found))
     if len(found["classes"]) > MOST_CLASSES:
         paragraph(console, f"and {len(found['classes']) - MOST_CLASSES} less frequent ones")
     _show_advice(console, found["advice"])
@@ -138,11 +139,30 @@ def _twins(found: Found) -> str:
 
 
 def _brief_classes(found: Found) -> str:
+    if found["targets"]:
+        return "; ".join(
+            f"{one['name']}: {readable(one['min'])} to {readable(one['max'])}, mean "
+            f"{readable(one['mean'])} ± {readable(one['deviation'], 2)}"
+            for one in found["targets"][:BRIEF_CLASSES]
+        )
     order = sorted(found["classes"], key=lambda one: -one["share"])
     shown = [f"{one['name']} {100 * one['share']:.1f} %" for one in order[:BRIEF_CLASSES]]
     more = f" and {len(order) - BRIEF_CLASSES} more" if len(order) > BRIEF_CLASSES else ""
     kind = "labels" if found["multilabel"] else "classes"
     return f"{len(order)} {kind}: {', '.join(shown)}{more}"
+
+
+def _target_table(found: Found) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    names = ("rows", "mean", "deviation", "min", "25 %", "median", "75 %", "max", "neighbours")
+    for name in ("target", *names):
+        table.add_column(name, justify="left" if name == "target" else "right")
+    for one in found["targets"][:MOST_CLASSES]:
+        shared = "–" if one["neighbours"] is None else f"{one['neighbours']:.2f}"
+        values = [one[name] for name in ("mean", "deviation", "min")]
+        cells = map(readable, [*values, *one["quartiles"], one["max"]])
+        table.add_row(one["name"], f"{one['train'] + one['val']:,}", *cells, shared)
+    return table
 
 
 def _class_table(found: Found) -> Table:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from json import dumps
-from typing import Any
+from typing import Any, ClassVar
 
 from mgnni.cli.arguments import Command
 from mgnni.models.catalog import MODELS, ModelEntry, find_model
@@ -23,6 +24,8 @@ class Models(Command):
     Example: mgnni models
     Example: mgnni models gcnii
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {"model": "NAME"}
 
     name: str = field(
         default="", metadata={"metavar": "NAME", "positional": True, "unset": "list all"}
@@ -44,7 +47,8 @@ class Models(Command):
 
 
 def _plain(entry: ModelEntry) -> dict[str, Any]:
-    return {**asdict(entry), "tables": list(entry.tables), "defaults": dict(entry.defaults)}
+    changed = {"defaults": dict(entry.defaults), "trained": dict(entry.trained)}
+    return {**asdict(entry), "tables": list(entry.tables), **changed}
 
 
 def described(entry: ModelEntry) -> dict[str, Any]:

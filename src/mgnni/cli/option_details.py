@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mgnni.data.metric_names import METRICS
 from mgnni.data.rules import RULES
-from mgnni.data.tables import schema as tables
+from mgnni.data.tables import column_names as tables
+from mgnni.data.tables.schema import TASKS
 from mgnni.train.config import CLASS_WEIGHTS, PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.presets import PRESETS
 
 # Repeated here because the modules that define them are slow to import; a test compares them.
 CHOICES: dict[str, Sequence[str]] = {
-    "metric": ("accuracy", "micro_f1", "macro_f1", "balanced_accuracy", "roc_auc"),
+    "metric": METRICS,
     "device": ("auto", "cpu", "cuda", "mps"),
+    "partition": ("order", "metis"),
     "rule": tuple(RULES),
     "preset": PRESETS,
     "schedule": SCHEDULES,
@@ -41,6 +44,7 @@ def _column(*names: str) -> dict[str, Any]:
 FILE_DETAILS: dict[str, Mapping[str, Any]] = {
     "id": _column(*tables.ID_NAMES),
     "label": _column(*tables.LABEL_NAMES),
+    "task": {"choices": TASKS},
     "split_column": _column("split", "split_0, split_1 ...", "train_mask ..."),
     "features": {"unset": ""},
     "ignore": {"unset": "none"},

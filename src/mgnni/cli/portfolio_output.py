@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mgnni.cli.terminal import console_for, paragraph, span
+from mgnni.data.metric_names import shown, unit
 from mgnni.train.auto import Choice, OnContender, choose
 from mgnni.train.experiment import Experiment
 from mgnni.train.runs import Epoch
@@ -67,14 +68,15 @@ def show_comparison(console: Console, record: Mapping[str, Any]) -> None:
     """Print the validation score of every candidate, and which one was chosen."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.add_column(" model")
-    for name in ("epochs", "validation %", "s / epoch"):
+    metric = record["metric"]
+    for name in ("epochs", f"validation{unit(metric)}", "s / epoch"):
         table.add_column(name, justify="right")
     table.add_column("")
     for one in record["candidates"]:
         if one["validation"] is None:
             table.add_row(f" {one['name']}", "", "failed", "", one["error"])
             continue
-        score, pace = f"{100 * one['validation']:.2f}", f"{one['seconds_per_epoch']:.3g}"
+        score, pace = shown(metric, one["validation"]), f"{one['seconds_per_epoch']:.3g}"
         mark = "chosen" if one["name"] == record["chosen"] else ""
         table.add_row(f" {one['name']}", str(one["epochs"]), score, pace, mark)
     console.print(table)
@@ -102,7 +104,8 @@ def follow_comparison() -> Iterator[OnContender]:
 def _shown(update: Callable[[str], None]) -> OnContender:
     def show(name: str, epoch: Epoch) -> None:
         best = sum(epoch.best_metric) / len(epoch.best_metric)
-        update(f"{name}, epoch {epoch.epoch}, val {100 * best:.1f} %")
+        value = f"{shown(epoch.metric, best, digits=1)}{unit(epoch.metric)}"
+        update(f"{name}, epoch {epoch.epoch}, val {value}")
 
     return show
 

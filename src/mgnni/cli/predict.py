@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +14,8 @@ from mgnni.cli.data import benchmark_options, check_data
 from mgnni.data.catalog import benchmark_named
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from mgnni.train.fitted import Fitted
 
 
@@ -24,7 +27,7 @@ class Predict(Command):
     train accepts; files are read as in training, and labels are not needed. The result is a table
     with one row per node or graph, in the order of the file: id, prediction, label if it is known,
     split if GRAPH is what the model was trained on, the probability of each class, and the weight
-    of each scale.
+    of each scale. A model of numbers predicts them in the units of its training data.
 
     Example: mgnni predict runs/topics new-graph/ --output topics.csv
     Example: mgnni predict runs/texas texas --run-number 3
@@ -61,8 +64,8 @@ class Predict(Command):
         options = benchmark_options(self.option)
         self._check_model()
         # Imported late because they are slow to import.
-        from mgnni.cli.terminal import show_predictions
-        from mgnni.data.tables.predictions import check_target, write_predictions
+        from mgnni.cli.predict_output import show_predictions
+        from mgnni.data.tables.predictions import check_target, write_numbers, write_predictions
         from mgnni.train.fitted import Fitted
         from mgnni.train.report import to_json
         from mgnni.train.trained_rows import trained_rows
@@ -73,35 +76,39 @@ class Predict(Command):
         check_target(output, overwrite)
         fitted = Fitted.load(self.model)
         graphs, ids, labels, notes = self._graphs(fitted, options)
-        found = fitted.explain(graphs, self.run_number, self.threshold)
         number = fitted.best if self.run_number is None else self.run_number
-        write_predictions(
-            output,
-            ids,
-            fitted.classes,
-            found.chosen,
-            found.probability,
-            found.attention,
-            fitted.states,
-            labels=labels,
-            split=trained_rows(folder, fitted, number, self.graph, options),
-            multilabel=fitted.multilabel,
-            overwrite=overwrite,
-        )
+        given: dict[str, Any] = {"labels": labels, "overwrite": overwrite}
+        about: dict[str, Any]
+        write: Callable[..., None]
+        if fitted.regression:
+            if self.threshold is not None:
+                raise UsageError("--threshold is for two classes (got a model of numbers)")
+            predicted, attention = fitted.outputs(graphs, self.run_number)
+            write = partial(write_numbers, output, ids, fitted.classes, predicted, attention)
+            about = {"predicted": {}, "numbers": _spreads(fitted.classes, predicted)}
+        else:
+            found = fitted.explain(graphs, self.run_number, self.threshold)
+            parts = (found.chosen, found.probability, found.attention)
+            write = partial(write_predictions, output, ids, fitted.classes, *parts)
+            given["multilabel"] = fitted.multilabel
+            counts = zip(fitted.classes, found.chosen.sum(0).tolist(), strict=True)
+            about = {"predicted": dict(counts)}
+        split = trained_rows(folder, fitted, number, self.graph, options)
+        write(fitted.states, split=split, **given)
         run = fitted.runs[number]
         summary = {
             "command": "predict",
             "model": str(self.model),
             "graph": self.graph,
             "output": str(output),
-            "rows": found.chosen.size(0),
+            "rows": len(ids),
             "split": run.split,
             "seed": run.seed,
             "best_of": sum(map(bool, fitted.val)) if self.run_number is None else 1,
             "threshold": fitted.threshold(self.run_number)
             if self.threshold is None
             else self.threshold,
-            "predicted": dict(zip(fitted.classes, found.chosen.sum(0).tolist(), strict=True)),
+            **about,
             "notes": list(notes),
         }
         if self.json:
@@ -148,6 +155,15 @@ class Predict(Command):
     def _check_level(self, fitted: Fitted, level: str) -> None:
         if level != fitted.level:
             raise UsageError(
-                f"{self.model} predicts one class per {fitted.level} (got {self.graph}, with one "
+                f"{self.model} predicts one row per {fitted.level} (got {self.graph}, with one "
                 f"per {level}); give data like its training data"
             )
+
+
+def _spreads(names: Sequence[str], predicted: Tensor) -> dict[str, dict[str, float]]:
+    """Return mean, smallest and largest predicted number of each target."""
+    columns = zip(names, predicted.T, strict=True)
+    return {
+        name: {"mean": float(one.mean()), "min": float(one.min()), "max": float(one.max())}
+        for name, one in columns
+    }

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from mgnni.cli.terminal import span
+from mgnni.data.metric_names import shown, unit
 from mgnni.train.runs import Epoch
 
 LINE_EVERY = 15.0  # seconds between lines where there is no terminal
@@ -61,7 +62,7 @@ class Clock:
         parts = []
         if epoch.val_metric:
             mean = sum(epoch.best_metric) / len(epoch.best_metric)
-            parts.append(f"val {100 * mean:.1f} %")
+            parts.append(f"val {shown(epoch.metric, mean, digits=1)}{unit(epoch.metric)}")
         if self._pace is not None:
             parts.append(f"{self._left(epoch)} left")
         return "  ".join(parts)

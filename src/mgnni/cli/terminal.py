@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mgnni.cli.assessment_output import assessment_lines
+from mgnni.data.metric_names import shown, unit
 from mgnni.data.storage import VARIABLE
 
-MAX_CLASSES = 20  # shown after a prediction
 # Columns left out on a narrow terminal, the least important first.
 OPTIONAL_COLUMNS = ("splits", "graphs", "features", "metric", "task", "classes")
 KINDS = {
@@ -147,13 +147,14 @@ def show_training(
     console = console_for(80)
     metric, mark = report["metric"], report["protocol"]["mark"]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    for name in (" split", "seed", "epochs", "chosen epoch", "validation %", "test %"):
+    names = (f"validation{unit(metric)}", f"test{unit(metric)}")
+    for name in (" split", "seed", "epochs", "chosen epoch", *names):
         table.add_column(name, justify="right")
     for run in report["runs"]:
-        val, test = run["val"].get(metric), f"{100 * run['reported'][metric]:.2f}{mark}"
+        val, test = run["val"].get(metric), shown(metric, run["reported"][metric]) + mark
         epochs = str(run["epochs"]), str(run["reported"]["epoch"])
-        shown = "–" if val is None else f"{100 * val:.2f}"
-        table.add_row(str(run["split"]), str(run["seed"]), *epochs, shown, test)
+        chosen = "–" if val is None else shown(metric, val)
+        table.add_row(str(run["split"]), str(run["seed"]), *epochs, chosen, test)
     console.print(table)
     paragraph(console, score_line(report), style="bold")
     paragraph(console, f"by rule {report['protocol']['rule']}: {report['protocol']['description']}")
@@ -183,20 +184,21 @@ def show_training(
 
 def score_line(report: Mapping[str, Any]) -> str:
     """Return the test score as it may be quoted."""
-    score, mark = report["score"], report["protocol"]["mark"]
-    value, of = f"{100 * score['mean']:.2f}", "one run"
+    score, mark, metric = report["score"], report["protocol"]["mark"], report["metric"]
+    of = "one run"
     if score["std"] is not None:
-        value += f" ± {100 * score['std']:.2f}"
         of = f"mean ± standard deviation of {score['n']} runs"
-    return f"{report['dataset']}: test {report['metric']} {value} %{mark} ({of})"
+    value = f"{shown(metric, score['mean'], score['std'])}{unit(metric)}{mark}"
+    return f"{report['dataset']}: test {metric} {value} ({of})"
 
 
 def other_scores(report: Mapping[str, Any]) -> str:
     """Return the scores of the same runs by other rules, without what would be a repetition."""
-    shown = {report["protocol"]["mark"]: report["protocol"]["rule"]}  # a mark is one computation
+    found = {report["protocol"]["mark"]: report["protocol"]["rule"]}  # a mark is one computation
     for name, score in report["scores"].items():
-        shown.setdefault(score["mark"], f"{name} {100 * score['mean']:.2f} %{score['mark']}")
-    return ", ".join(list(shown.values())[1:])
+        value = shown(report["metric"], score["mean"]) + unit(report["metric"])
+        found.setdefault(score["mark"], f"{name} {value}{score['mark']}")
+    return ", ".join(list(found.values())[1:])
 
 
 def solver_line(solver: Mapping[str, Any]) -> str:
@@ -213,30 +215,6 @@ def solver_line(solver: Mapping[str, Any]) -> str:
         f"{forward['solves'] + backward['solves']} equations solved, "
         f"{forward['failures'] + backward['failures']} missed their tolerance; {certified}"
     )
-
-
-def show_predictions(summary: Mapping[str, Any]) -> None:
-    """Print the path of the predictions, the run used, and the count of each class."""
-    console = console_for(80)
-    which = f"the model of split {summary['split']}, seed {summary['seed']}"
-    if summary["best_of"] > 1:
-        which += f", best of {summary['best_of']} on validation"
-    console.print(f"\n  {summary['rows']} rows by {which}: {summary['output']}\n", soft_wrap=True)
-    counts = sorted(summary["predicted"].items(), key=lambda pair: -pair[1])
-    for name, count in counts[:MAX_CLASSES]:
-        console.print(f"  {count:8d}  {name}", soft_wrap=True)
-    if len(counts) > MAX_CLASSES:
-        console.print(f"            and {len(counts) - MAX_CLASSES} less frequent classes")
-    console.print()
-    if summary["threshold"] is not None:
-        name = list(summary["predicted"])[1]
-        paragraph(
-            console,
-            f"{name!r} where its probability exceeds {summary['threshold']:.4g}; --threshold 0.5 "
-            "for the more probable class",
-        )
-    for note in summary["notes"]:
-        paragraph(console, f"note: {note}", style="dim")
 
 
 def paragraph(console: Console, text: str, margin: int = 2, style: str = "") -> None:

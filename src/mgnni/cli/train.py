@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, Parser, UsageError, one_of
-from mgnni.cli.data import benchmark_options, check_data
+from mgnni.cli.data import benchmark_options, check_data, split_numbers
 from mgnni.cli.folders import training_folder
+from mgnni.cli.mesh import find_mesh, first_alone
 from mgnni.cli.option_details import CHOICES, FILE_DETAILS, MAP_SOLVERS
 from mgnni.data.catalog import benchmark_named
 from mgnni.data.rules import DEFAULT_RULE
@@ -35,7 +36,7 @@ class Train(Command):
     """Train on a benchmark or on your own graph.
 
     DATA is the name of a benchmark (see mgnni datasets); a folder with nodes.csv and edges.csv,
-    and graphs.csv to classify whole graphs; or a .npz or .pt file. Every split is trained with
+    and graphs.csv to predict whole graphs; or a .npz or .pt file. Every split is trained with
     every seed. The result is the test score with the rule it was chosen by, and a folder with
     model, log and report.
 
@@ -46,7 +47,7 @@ class Train(Command):
     Example: mgnni train texas --scales 1 2 4 --seeds 0 1 2
     Example: mgnni train chameleon --model gcnii --num-layers 8
     Example: mgnni train my-graph/ --label topic --output runs/topics
-    Example: mgnni train my-graph/ --model mgnni --scales 1 2 4
+    Example: mgnni train houses/ --task regression --label price
     Example: mgnni train my-graph/ --label topic --output runs/topics --resume
     """
 
@@ -104,6 +105,10 @@ class Train(Command):
     """Train the runs on one graph one after another: same results, less memory."""
     jobs: int | None = field(default=None, metadata={"unset": "as many as help"})
     """Processes that train the splits of many graphs side by side: same results."""
+    mesh: str | None = field(default=None, metadata={"metavar": "AXES", "unset": "one process"})
+    """How processes of torchrun share the work: rows=2,columns=2, or batch=4 for many graphs."""
+    partition: str = field(default="order", metadata={"choices": CHOICES["partition"]})
+    """How the nodes are divided among the rows of the mesh; metis needs pymetis."""
     deterministic: bool = False
     """Make the training repeatable bit by bit on the same machine; one thread on a CPU."""
     checkpoint_every: float = 10.0
@@ -215,15 +220,14 @@ class Train(Command):
                 f"--budget is for the choice of a model (got {self.budget:g} minutes for "
                 f"{self.architecture}); leave it out, or pass --model auto"
             )
-        if chooses and self.preset != "paper":
+        other = self.preset if self.preset != "paper" else self.mesh
+        if chooses and other is not None:
             raise UsageError(
-                f"--preset must be left out with --model auto (got {self.preset}), which chooses "
-                "the hyperparameters; choose a --model"
+                f"--preset and --mesh must be left out with --model auto (got {other}), which "
+                "chooses the hyperparameters in one process; choose a --model"
             )
         if not self.checkpoint_every >= 0:
-            raise UsageError(
-                f"--checkpoint-every must be at least 0 seconds (got {self.checkpoint_every})"
-            )
+            raise UsageError(f"--checkpoint-every must be at least 0 (got {self.checkpoint_every})")
         # Imported late because they are slow to import.
         from mgnni.cli.inspect_output import show_source
         from mgnni.cli.portfolio_output import choose_model
@@ -237,8 +241,10 @@ class Train(Command):
         from mgnni.train.trackers import check_tracker, make_tracker
 
         check_tracker(self.log)
-        source, config = self.find()
-        runs = runs_of(source.task, self._splits(), self.seeds)
+        mesh = find_mesh(self.mesh, self.partition, self.device)
+        with first_alone(mesh):
+            source, config = self.find()
+        runs = runs_of(source.task, split_numbers(self.split), self.seeds)
         experiment = Experiment(
             source,
             config,
@@ -254,6 +260,9 @@ class Train(Command):
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", source.task.name + other)
         if self.resume:
             check_resumable(output)
+        if mesh is not None and mesh.rank > 0:
+            train(experiment, output, self.resume, mesh=mesh)
+            return  # the first process reports
         try:
             with training_folder(output, self.checkpoint_every):
                 describe = partial(show_source, source, config, _note if self.json else None)
@@ -264,13 +273,14 @@ class Train(Command):
                         experiment, self.changes, output, self.resume, self.budget, self.json
                     )
                     experiment, state = choice.experiment, choice.state
-                epochs, patience = experiment.config.epochs, experiment.config.patience
+                    config = experiment.config
                 with (
-                    follow_training(len(runs), epochs, patience) as clock,
+                    follow_training(len(runs), config.epochs, config.patience) as clock,
                     make_tracker(self.log, experiment, output) as tracker,
                 ):
                     after, first = tracker.after(clock), None if chooses else describe
-                    fitted = train(experiment, output, self.resume, after, _note, first, state)
+                    asked = self.resume, after, _note, first, state, mesh
+                    fitted = train(experiment, output, *asked)
                     tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
@@ -284,16 +294,6 @@ class Train(Command):
             return
         data = (self.data, *(("--option", *self.option) if self.option else ()))
         show_training(report, output, data, resumed=clock.epochs == 0)
-
-    def _splits(self) -> str | list[int]:
-        if self.split == ("all",):
-            return "all"
-        try:
-            return [int(number) for number in self.split]
-        except ValueError:
-            raise UsageError(
-                f"--split must be numbers from 0, or all (got {' '.join(self.split)})"
-            ) from None
 
 
 def _note(text: str) -> None:

@@ -13,7 +13,8 @@ from torch_geometric.data import Batch, Data
 
 from mgnni.cli.arguments import UsageError
 from mgnni.data.tables.graph_file import GraphFile
-from mgnni.data.task import Task, is_labeled
+from mgnni.data.targets import is_labeled
+from mgnni.data.task import Task
 from mgnni.train.fitted import Fitted
 from mgnni.train.report import describe
 from mgnni.train.source import find_source
@@ -73,7 +74,7 @@ def of_task(task: Task, split: int = 0) -> Graphs:
     labeled = labels = None
     if task.level == "node" and task.splits:
         labeled = torch.cat([task.rows(split, part) for part in ("train", "val", "test")])
-    if task.splits and not task.multilabel:
+    if task.splits and not task.multilabel and not task.regression:
         labels = torch.full((task.num_rows,), -1)
         for part in ("train", "val"):
             labels[task.rows(split, part)] = task.targets(split, part)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mgnni.cli.arguments import UsageError, written
-from mgnni.cli.data import benchmark_options
+from mgnni.cli.data import benchmark_options, split_numbers
 from mgnni.cli.folders import writable_folder
 from mgnni.cli.train import Train
 
@@ -40,7 +40,7 @@ class Tune(Train):
 
     no_options: ClassVar[Sequence[str]] = (
         *("changes", "tables", "config"),
-        *("rule", "checkpoint_every", "given", "budget"),
+        *("rule", "checkpoint_every", "given", "budget", "mesh", "partition"),
     )
     may_choose: ClassVar[bool] = False
 
@@ -95,7 +95,7 @@ class Tune(Train):
             config,
             None if self.space is None else read_space(self.space),
             self.changes,
-            split=self._splits(),
+            split=split_numbers(self.split),
             seed=self.seeds,
             trials=self.trials,
             search_seed=self.search_seed,

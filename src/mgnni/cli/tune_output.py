@@ -19,6 +19,7 @@ from rich.text import Text
 
 from mgnni.cli.progress import LINE_EVERY
 from mgnni.cli.terminal import console_for, paragraph, shown_value, span
+from mgnni.data.metric_names import shown, unit
 from mgnni.train.search import Progress
 
 BEST = 5  # trials in the table
@@ -36,7 +37,10 @@ class SearchClock:
         """Return the best value, and the time left if a trial was done."""
         if self.before is None:
             self.before = now.done
-        parts = [] if now.best is None else [f"best val {100 * now.best['value']:.2f} %"]
+        parts = []
+        if now.best is not None:
+            value = shown(now.metric, now.best["value"])
+            parts.append(f"best val {value}{unit(now.metric)}")
         done = now.done - self.before
         if done:
             each = (time.perf_counter() - self.start) / done
@@ -111,20 +115,20 @@ def show_search(result: Mapping[str, Any], folder: Path, data: str) -> None:
     trials, budget, metric = result["trials"], result["budget"], result["metric"]
     searched = [name for name, values in result["space"].items() if len(values) > 1]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    for name in (" trial", *searched, "epochs", "validation %"):
+    for name in (" trial", *searched, "epochs", f"validation{unit(metric)}"):
         table.add_column(name, justify="right")
     complete = [trial for trial in trials if trial["state"] == "complete"]
     for trial in complete[:BEST]:
         values = (shown_value(trial["params"][name]) for name in searched)
-        score = f"{100 * trial['value']:.2f}"
+        score = shown(metric, trial["value"])
         table.add_row(str(trial["trial"]), *values, str(trial["epochs"]), score)
     console.print(table)
     runs = len(budget["splits"]) * len(budget["seeds"])
     of = f"mean of {runs} runs" if runs > 1 else "one run"
-    value = 100 * result["validation"][metric]
+    value = f"{shown(metric, result['validation'][metric])}{unit(metric)}"
     paragraph(
         console,
-        f"{result['dataset']}, {result['model']}: validation {metric} {value:.2f} % ({of})",
+        f"{result['dataset']}, {result['model']}: validation {metric} {value} ({of})",
         style="bold",
     )
     paragraph(console, f"with {params_line(result['chosen'])}")

@@ -1,4 +1,4 @@
-"""Metrics: accuracy, plain and balanced, F1, and the area under the ROC curve."""
+"""Metrics of classes: accuracy, plain and balanced, F1, and the area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError, DataError
-
-METRICS = ("accuracy", "micro_f1", "macro_f1", "balanced_accuracy", "roc_auc")
-ONE_LABEL = ("balanced_accuracy", "roc_auc")  # metrics of tasks with one label per row
-
-
-def default_metric(multilabel: bool) -> str:
-    """Returns the default metric of a task."""
-    return "micro_f1" if multilabel else "accuracy"
 
 
 def measure(scores: Tensor, labels: Tensor, multilabel: bool) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 from scipy.special import stdtrit
 
 from mgnni.data.compare import Comparison, compare
+from mgnni.data.metric_names import OF_NUMBERS
 from mgnni.data.rules import DEFAULT_RULE
 
 CONFIDENCE = 0.95
@@ -57,7 +58,9 @@ class Summary:
 
 
 def scores(report: Mapping[str, Any], rule: str) -> dict[tuple[int, int], float] | None:
-    """Return the score of each run in percent, by split and seed; None if the rule was not used.
+    """Return the score of each run, in percent, by split and seed; None if the rule was not used.
+
+    Metrics of numbers are not percentages and keep their own units.
 
     Args:
         report (Mapping[str, Any]): A report. It has the scores of its own rule, and those of
@@ -65,10 +68,11 @@ def scores(report: Mapping[str, Any], rule: str) -> dict[tuple[int, int], float]
         rule (str): Name of the rule.
     """
     metric, runs = report["metric"], report["runs"]
+    scale = 1 if metric in OF_NUMBERS else 100
     if rule == report["protocol"]["rule"]:
-        return {(run["split"], run["seed"]): 100 * run["reported"][metric] for run in runs}
+        return {(run["split"], run["seed"]): scale * run["reported"][metric] for run in runs}
     if rule == DEFAULT_RULE and all(run["val"] for run in runs):
-        return {(run["split"], run["seed"]): 100 * run["test"][metric] for run in runs}
+        return {(run["split"], run["seed"]): scale * run["test"][metric] for run in runs}
     return None
 
 

@@ -1,4 +1,4 @@
-"""A classification task: graphs, splits, a metric, and labels with protected test labels."""
+"""A task: graphs, splits, a metric, and labels with protected test labels."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from mgnni.data.assessment.assess import assess
-from mgnni.data.metrics import METRICS, ONE_LABEL, default_metric, measure
+from mgnni.data.assessment.numbers import assess_numbers
+from mgnni.data.metric_names import ONE_LABEL, default_metric, metrics_of
+from mgnni.data.metrics import measure
+from mgnni.data.regression import measure_numbers
 from mgnni.data.split import PARTS, Split
+from mgnni.data.targets import check_labels, is_labeled, without_labels
 from mgnni.errors import ArgumentError, DataError, check_choice
 
 LEVELS = ("node", "graph")
 
 
 class Task:
-    r"""A classification task on nodes or graphs.
+    r"""A classification or regression task on nodes or graphs.
 
     A *row* is what a model predicts: a node (``level="node"``) or a graph. A *unit* is what splits
     consist of: the nodes of a single graph, or whole graphs if there are several.
@@ -30,25 +34,30 @@ class Task:
         name (str): Name of the task.
         graphs (list of Data): Graphs; only ``x``, ``edge_index`` and ``edge_weight`` are kept.
         labels (Tensor): Classes from 0 with -1 for unlabelled rows, or a 0/1 matrix with rows of
-            nan for unlabelled rows. Rows are in the order of the graphs.
+            nan for unlabelled rows, or numbers to predict, with rows of nan. Rows are in the order
+            of the graphs.
         splits (list of Split): Splits of the units.
-        classes (list of str): Names of the classes, or of the labels.
+        classes (list of str): Names of the classes, of the labels, or of the targets.
         level (str, optional): ``"node"`` or ``"graph"``. (default: ``"node"``)
-        metric (str, optional): The metric of the task. (default: ``"accuracy"``, or
-            ``"micro_f1"`` with several labels per row)
+        metric (str, optional): The metric of the task. (default: ``"accuracy"``,
+            ``"micro_f1"`` with several labels per row, or ``"r2"`` for numbers)
         notes (list of str, optional): What readers of results on this task should know.
+        regression (bool, optional): Whether the labels are numbers to predict.
+            (default: :obj:`False`)
 
     Attributes:
         graphs (tuple of Data): The graphs, without labels.
         splits (tuple of Split): The splits.
-        classes (tuple of str): Names of the classes, or of the labels.
+        classes (tuple of str): Names of the classes, of the labels, or of the targets.
+        multilabel (bool): Whether a row may have several labels.
+        regression (bool): Whether numbers are predicted.
         metric (str): The metric used for model selection and for the score.
         notes (tuple of str): Known problems of the data and how it was prepared.
         test_evaluations (list of int): Number of evaluations of the test set, per split.
 
     Shapes:
-        - **labels:** :math:`(N)` for :math:`N` rows, or :math:`(N, C)` with :math:`C` labels per
-          row
+        - **labels:** :math:`(N)` for :math:`N` rows, or :math:`(N, C)` with :math:`C` labels or
+          numbers per row
     """
 
     def __init__(
@@ -62,13 +71,16 @@ class Task:
         level: str = "node",
         metric: str | None = None,
         notes: Sequence[str] = (),
+        regression: bool = False,
     ) -> None:
         self.name = name
         self.graphs = tuple(_bare(graph) for graph in graphs)
         self.classes = tuple(classes)
         self.level = check_choice("level", level, LEVELS)
-        self.multilabel = labels.dim() == 2
-        self.metric = check_choice("metric", metric or default_metric(self.multilabel), METRICS)
+        self.regression = regression
+        self.multilabel = labels.dim() == 2 and not regression
+        metric = metric or default_metric(self.multilabel, regression)
+        self.metric = check_choice("metric", metric, metrics_of(regression))
         self.notes = tuple(notes)
         self.splits = tuple(splits)
         self.test_evaluations = [0] * len(self.splits)
@@ -88,7 +100,7 @@ class Task:
                 f"{name}: one label per {level} is needed (got {labels.size(0)} labels for "
                 f"{int(self._start[-1])} {level}s)"
             )
-        _check_labels(self._labels, len(self.classes), name)
+        check_labels(self._labels, len(self.classes), name, regression)
         for index, split in enumerate(self.splits):
             split.check(self.num_units, f"{name}, split {index}")
             if self.rows(index, "train").numel() == 0:
@@ -98,12 +110,13 @@ class Task:
 
     def check_metric(self, split: int) -> None:
         """Checks before training that the metric is defined on the validation and test set."""
-        for part in ("val", "test") if self.metric == "roc_auc" else ():
-            seen = len(set(self._labels[self.rows(split, part)].tolist()))
-            if seen == 1:
+        for part in ("val", "test") if self.metric in ("roc_auc", "r2") else ():
+            labels = self._labels[self.rows(split, part)]
+            if labels.numel() and bool((labels == labels[:1]).all(0).any()):
+                one, other = ("class", "another") if self.metric == "roc_auc" else ("number", "mae")
                 raise DataError(
-                    f"{self.name}, split {split}: roc_auc is undefined on {part}, which has one "
-                    "class only; choose another metric or split"
+                    f"{self.name}, split {split}: {self.metric} is undefined on {part}, which has "
+                    f"one {one} only; choose {other} as metric, or another split"
                 )
 
     @property
@@ -152,13 +165,16 @@ class Task:
         """Returns all metrics on a set, and counts evaluations of the test set.
 
         Args:
-            scores (Tensor): Logits, one row for each of ``rows(split, part)``.
+            scores (Tensor): Logits or predicted numbers, one row for each of
+                ``rows(split, part)``.
             split (int): Index of the split.
             part (str): ``"train"``, ``"val"`` or ``"test"``.
         """
         labels = self._labels_for(scores, split, part)
         if part == "test":
             self.test_evaluations[split] += 1
+        if self.regression:
+            return measure_numbers(scores.detach().cpu(), labels)
         found = measure(scores.detach().cpu(), labels, self.multilabel)
         if self.metric not in found:
             raise DataError(
@@ -168,7 +184,7 @@ class Task:
         return found
 
     def assess(self, scores: Tensor, split: int, threshold: float | None = None) -> dict[str, Any]:
-        """Returns classes, calibration and uncertainty of an evaluation of the test set.
+        """Returns baseline, uncertainty and details of an evaluation of the test set.
 
         It describes scores that were evaluated before, so it does not count as an evaluation.
 
@@ -179,6 +195,8 @@ class Task:
         """
         labels, rows = self._labels_for(scores, split, "test"), self.rows(split, "test")
         train = self.targets(split, "train")
+        if self.regression:
+            return assess_numbers(scores, labels, train, rows, self.num_rows, self.metric)
         return assess(scores, labels, train, rows, self.num_rows, self.metric, threshold)
 
     def _labels_for(self, scores: Tensor, split: int, part: str) -> Tensor:
@@ -208,8 +226,7 @@ class Task:
         kept = [self.rows(index, part) for index in splits for part in ("train", "val")]
         unknown = torch.ones(self.num_rows, dtype=torch.bool)
         unknown[torch.cat(kept)] = False
-        labels = self._labels.clone()
-        labels[unknown] = float("nan") if self.multilabel else -1
+        labels = without_labels(self._labels, unknown)
         found = [index if index in splits else splits[0] for index in range(len(self.splits))]
         bare = [Split(self.splits[i].train, self.splits[i].val, none) for i in found]
         return self._changed(labels=labels, splits=bare)
@@ -234,13 +251,15 @@ class Task:
             "level": self.level,
             "metric": self.metric,
             "notes": self.notes,
+            "regression": self.regression,
         }
         return Task(**{**arguments, **changes})
 
     def __repr__(self) -> str:
+        what = "targets" if self.regression else "classes"
         return (
             f"Task({self.name!r}, {len(self.graphs)} graphs, {self.num_rows} {self.level}s, "
-            f"{len(self.classes)} classes, {len(self.splits)} splits, {self.metric})"
+            f"{len(self.classes)} {what}, {len(self.splits)} splits, {self.metric})"
         )
 
 
@@ -267,33 +286,3 @@ def _bare(graph: Data) -> Data:
 def _starts(graphs: Sequence[Data]) -> Tensor:
     count = torch.tensor([0, *(int(graph.num_nodes) for graph in graphs)])
     return torch.cumsum(count, 0)
-
-
-def is_labeled(labels: Tensor) -> Tensor:
-    """Returns a mask of the rows with a label.
-
-    Args:
-        labels (Tensor): Classes with -1 for unlabelled rows, or a 0/1 matrix with nan.
-
-    Shapes:
-        - **labels:** ``(rows,)``, or ``(rows, labels)`` for several labels per row
-        - **output:** ``(rows,)``, boolean
-    """
-    return labels >= 0 if labels.dim() == 1 else ~torch.isnan(labels[:, 0])
-
-
-def _check_labels(labels: Tensor, num_classes: int, name: str) -> None:
-    """Checks that labels are valid classes."""
-    known = labels[is_labeled(labels)]
-    if labels.dim() == 2:
-        fits = labels.size(1) == num_classes and bool(((known == 0) | (known == 1)).all())
-        expected = f"{num_classes} columns of 0 and 1, or a whole row of nan"
-    else:
-        whole = not labels.is_floating_point()
-        fits = whole and (known.numel() == 0 or int(known.max()) < num_classes)
-        expected = f"integers below {num_classes}, the number of classes, or -1"
-    if not fits:
-        raise DataError(
-            f"{name}: labels must be {expected} (got {labels.dtype}, shape {tuple(labels.shape)}, "
-            f"largest {float(known.max()) if known.numel() else None}); check labels and classes"
-        )

@@ -52,7 +52,7 @@ def write_rows(path: Path, start: int, columns: slice, rows: NDArray[Any]) -> No
     np.load(path, mmap_mode="r+")[start : start + len(rows), columns] = rows
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, int], np.dtype[Any]]:
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Read the header; return shape and dtype, with the file at the first number."""
     np.lib.format.read_magic(file)
     shape, _, dtype = np.lib.format.read_array_header_1_0(file)

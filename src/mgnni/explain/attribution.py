@@ -100,7 +100,7 @@ def attribute_equilibrium(
         propagation (Propagation): Its operator.
         baseline (Tensor): Node features of the baseline.
         node (int, optional): The node whose output is explained; :obj:`None` for the graph.
-        cotangent (Tensor): Weight of each logit in the output.
+        cotangent (Tensor): Weight of each logit, or predicted number, in the output.
         steps (int): Number of points of integrated gradients.
 
     Shapes:
@@ -117,11 +117,10 @@ def attribute_equilibrium(
         return bias
 
     def states(bias: Tensor) -> Tensor:
-        z: Tensor = model.equilibrium(bias, propagation)
-        return torch.cat([z, bias.unsqueeze(0)]) if model.skip else z
+        return model.fused_states(model.equilibrium(bias, propagation), bias)
 
     def output(z: Tensor, x: Tensor) -> Tensor:
-        logits: Tensor = model.head(model.fusion(z)[0], x, batch, 1)
+        logits = model.in_units(model.head(model.fusion(z)[0], x, batch, 1))
         return logits[0] @ cotangent
 
     bias, start = bias_of(x), bias_of(baseline)
@@ -134,7 +133,9 @@ def attribute_equilibrium(
     for path, grad in zip(paths, of_states[0], strict=True):
         source = torch.zeros_like(bias)
         source[rows] = grad
-        adjoints.append(pulled_back(path, source))
+        adjoint = pulled_back(path, source)
+        propagated_only = path.layer is not None and not model.own_bias
+        adjoints.append(adjoint - source if propagated_only else adjoint)
     u = torch.stack(adjoints)
 
     if len(model.blocks):  # every block mixes nodes

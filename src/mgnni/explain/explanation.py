@@ -22,8 +22,8 @@ class Explanation:
         against: The class whose logit is subtracted, or ``"others"`` for the mean of all others;
             ``None`` for the logit itself.
         predicted: The predicted class.
-        probability: Predicted probability of ``class_index``.
-        output: What is explained: a logit, or the difference of two.
+        probability: Predicted probability of ``class_index``; ``None`` for a number.
+        output: What is explained: a logit, the difference of two, or a number.
         baseline_output: The same with the features of the baseline.
         paths: Names of the paths from nodes to the output: the scales, ``"1-out"`` for a scale
             against the edges, ``"bias"`` and ``"features"`` for what the head reads directly, and
@@ -45,7 +45,7 @@ class Explanation:
     class_index: int
     against: int | str | None
     predicted: int
-    probability: float
+    probability: float | None
     output: float
     baseline_output: float
     paths: tuple[int | str, ...]

@@ -48,10 +48,12 @@ def draw_explanation(explanation: Explanation, names: Names, file: IO[bytes]) ->
     _draw_network(figure.add_subplot(grid[:, 0]), explanation, names, found)
     for row, (title, bars) in enumerate(filled.items()):
         _draw_bars(figure.add_subplot(grid[row, 1]), title, bars)
-    what = f"{found['level']} {found['target']}: class {found['class']}"
+    number = found["probability"] is None
+    what = f"{found['level']} {found['target']}: {'' if number else 'class '}{found['class']}"
     what += f" rather than {found['against']}" if found["against"] is not None else ""
+    what += f" {found['output']:.6g}" if number else f", probability {found['probability']:.2f}"
     figure.suptitle(
-        f"{what}, probability {found['probability']:.2f}",
+        what,
         x=0.01,
         ha="left",
         size=12,

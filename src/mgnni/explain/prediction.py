@@ -19,8 +19,8 @@ from mgnni.models.mgnni import MGNNI
 from mgnni.range.hops import influence_hops
 from mgnni.range.measure import accurate
 from mgnni.train.fitted import Fitted
-from mgnni.train.inputs import check_bound_graph, model_inputs
-from mgnni.train.learner import check_graphs, prepared
+from mgnni.train.inputs import check_bound_graph, check_graphs, model_inputs
+from mgnni.train.learner import prepared
 
 BASELINES = ("zero", "mean")
 OTHERS = "others"  # the mean of all other logits
@@ -106,6 +106,7 @@ def explain_graphs(
         row if fitted.level == "node" else None,
         graph.edge_weight,
         multilabel=fitted.multilabel,
+        regression=fitted.regression,
         index=index,
         **options,
     )
@@ -122,6 +123,7 @@ def explain_model(
     against: int | str | None = None,
     baseline: str | Tensor = "zero",
     multilabel: bool = False,
+    regression: bool = False,
     steps: int = STEPS,
     index: int | None = None,
 ) -> Explanation:
@@ -145,6 +147,8 @@ def explain_model(
             (default: ``"zero"``)
         multilabel (bool, optional): Whether every logit is a label of its own.
             (default: :obj:`False`)
+        regression (bool, optional): Whether the outputs are numbers; then ``class_index`` is that
+            of a number, 0 by default. (default: :obj:`False`)
         steps (int, optional): Number of points of integrated gradients. (default: :obj:`64`)
         index (int, optional): What to call the node or graph; :obj:`None` for ``node``.
             (default: :obj:`None`)
@@ -172,7 +176,11 @@ def explain_model(
 
     with torch.no_grad():
         found = logits(x)
-    predicted = int(found.argmax())
+    if regression and against is not None:
+        raise ArgumentError(
+            f"'against' compares two classes (got {against!r} for a model of numbers); leave it out"
+        )
+    predicted = (class_index or 0) if regression else int(found.argmax())
     chosen = predicted if class_index is None else class_index
     cotangent = _cotangent(found, chosen, against)
     if isinstance(exact, GraphModule):
@@ -189,6 +197,7 @@ def explain_model(
         size = contributions.abs().sum(0, keepdim=True)
         hops = influence_hops(operator, torch.tensor([node]), size)[0]
     share = found.sigmoid() if multilabel else found.softmax(0)
+    probability = None if regression else float(share[chosen])
     return Explanation(
         level="graph" if node is None else "node",
         index=(node or 0) if index is None else index,
@@ -196,7 +205,7 @@ def explain_model(
         class_index=chosen,
         against=against,
         predicted=predicted,
-        probability=float(share[chosen]),
+        probability=probability,
         output=result.output,
         baseline_output=result.baseline,
         paths=result.paths,

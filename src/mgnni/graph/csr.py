@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError
+from mgnni.graph.op_arguments import OpArguments
 from mgnni.kernels.launches import processors
 from mgnni.kernels.rows import Rows, share_out
 from mgnni.kernels.terms import Lines, add_term
@@ -147,18 +148,48 @@ class SparseMatrix:
         - **input and output of products:** ``(num_nodes, channels)``
     """
 
+    is_sharded: bool = False  # whether other processes hold other rows, see mgnni.distributed
+
     def __init__(self, pattern: Pattern, values: Tensor) -> None:
         self.pattern, self.values = pattern, values
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes of all graphs."""
+        """Number of nodes of all graphs; of a sharded matrix, those of this process."""
         return self.pattern.num_nodes
+
+    @property
+    def total_nodes(self) -> int:
+        """Number of nodes of all processes."""
+        return self.num_nodes
+
+    @property
+    def lengths(self) -> Tensor:
+        """Number of entries of each row, on the CPU."""
+        return self.pattern.lengths
 
     @property
     def longest_row(self) -> int:
         """Largest number of entries in a row."""
         return self.pattern.longest_row
+
+    def sum_over_processes(self, x: Tensor) -> Tensor:
+        """Return the sum of ``x`` over the processes that hold rows; here there is only one."""
+        return x
+
+    def max_over_processes(self, x: Tensor) -> Tensor:
+        """Return the largest ``x`` of the processes that hold rows; here there is only one."""
+        return x
+
+    def agreed(self, x: Tensor) -> Tensor:
+        """Return ``x`` of the first of the processes that hold rows; here there is only one."""
+        return x
+
+    def magnitudes(self) -> tuple[SparseMatrix, SparseMatrix]:
+        """Return the matrix of absolute values and its transpose, in float64."""
+        values = self.values.detach().abs().double()
+        transposed, order = self.pattern.transposed
+        return SparseMatrix(self.pattern, values), SparseMatrix(transposed, values[order])
 
     @property
     def dtype(self) -> torch.dtype:
@@ -194,21 +225,6 @@ class SparseMatrix:
         if x.size(1) == 1 and x.device.type == "cpu":  # twice as fast as a matrix of one column
             return out.view(-1).addmv_(self.matrix, x.view(-1), beta=beta, alpha=factor).view_as(x)
         return out.addmm_(self.matrix, x, beta=beta, alpha=factor)
-
-    @cached_property
-    @torch.inference_mode(False)
-    def half(self) -> Tensor:
-        """The matrix with float16 entries as a sparse CSR tensor, outside of autograd."""
-        return self.pattern.matrix(self.values.detach().half())
-
-    def multiply_half_into(
-        self, out: Tensor, x: Tensor, factor: float = 1.0, beta: float = 0.0
-    ) -> Tensor:
-        """As :meth:`multiply_into` for float16 features; sums are accumulated in float32."""
-        if x.is_cuda and self.pattern.nnz and x.numel():
-            return out.addmm_(self.half, x, beta=beta, alpha=factor)
-        wide = out.float() if beta else torch.empty_like(x, dtype=self.dtype)
-        return out.copy_(self.multiply_into(wide, x.to(self.dtype), factor, beta))
 
     def to_dense(self) -> Tensor:
         """Return the dense matrix, for small graphs and for tests; differentiable."""
@@ -262,3 +278,23 @@ class Product(torch.autograd.Function):
             grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
             grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
         return grad_values, grad_x, None
+
+
+def propagated(propagation: Propagation, x: Tensor) -> Tensor:
+    """Return the product of an operator and node features, differentiable in both.
+
+    While torch traces, the product is one op of the recorded graph.
+
+    Args:
+        propagation (Propagation): The operator.
+        x (Tensor): Node features.
+
+    Shapes:
+        - **x, output:** ``(num_nodes, channels)``
+    """
+    product: Tensor
+    if torch.compiler.is_compiling():
+        product = torch.ops.mgnni.propagate(*OpArguments.of(propagation), x)
+    else:
+        product = Product.apply(propagation.values, x, propagation)  # type: ignore[no-untyped-call]
+    return product

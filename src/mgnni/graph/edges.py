@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Union, runtime_checkable
+import sys
+from typing import Any, Protocol, TypeGuard, Union, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch_geometric import EdgeIndex
 
 from mgnni.errors import ArgumentError
 
@@ -34,6 +34,12 @@ def is_sparse(edge_index: Adjacency) -> bool:
     return isinstance(edge_index, SparseTensor)
 
 
+def _is_pyg_index(edge_index: Any) -> TypeGuard[Any]:
+    """Whether this is an ``EdgeIndex`` of PyG, which an exported model is served without."""
+    pyg = sys.modules.get("torch_geometric")
+    return pyg is not None and isinstance(edge_index, pyg.EdgeIndex)
+
+
 def components(edge_index: Adjacency) -> tuple[Tensor, ...]:
     """Return the dense tensors in which a graph is stored: indices, then values if there are.
 
@@ -44,7 +50,7 @@ def components(edge_index: Adjacency) -> tuple[Tensor, ...]:
         - **output:** ``(2, num_edges)`` for an edge index; for a sparse matrix, the indices of
           its layout and values ``(nnz,)``
     """
-    if isinstance(edge_index, EdgeIndex):
+    if _is_pyg_index(edge_index):
         return (edge_index.as_tensor(),)
     if not isinstance(edge_index, Tensor):
         return tuple(part for part in edge_index.coo() if part is not None)
@@ -97,7 +103,7 @@ def read_edges(
                 f"'num_nodes' must be {known}, the size of the sparse adjacency (got "
                 f"{num_nodes!r}); leave it out, or pass a matrix with one row per node"
             )
-    elif isinstance(edge_index, EdgeIndex):
+    elif _is_pyg_index(edge_index):
         index = edge_index.as_tensor()
         rows, columns = edge_index.sparse_size()
         known = rows if rows == columns else None

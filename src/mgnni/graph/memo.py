@@ -137,6 +137,15 @@ class Memo(Generic[T]):
             return value
 
 
+def uncompiled(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that ``torch.compile`` runs but does not record.
+
+    The graph breaks at a call. Functions whose steps depend on the edges need it.
+    """
+    disabled: Callable[P, T] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return disabled
+
+
 def memoize(
     compute: Callable[Concatenate[Propagation, P], T],
 ) -> Callable[Concatenate[Propagation, P], T]:
@@ -147,10 +156,16 @@ def memoize(
     """
     memo: Memo[T] = Memo(size=32)
 
-    @functools.wraps(compute)
-    def cached(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def find(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:
         options = (args, tuple(sorted(kwargs.items())))
         return memo.get(propagation, lambda: compute(propagation, *args, **kwargs), options=options)
+
+    disabled = uncompiled(find)
+
+    @functools.wraps(compute)
+    def cached(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        function = disabled if torch.compiler.is_compiling() else find
+        return function(propagation, *args, **kwargs)
 
     return cached
 
@@ -170,6 +185,19 @@ def memoize_differentiable(
         return function(propagation, *args, **kwargs)
 
     return differentiable
+
+
+_uncompiled_adjoint = uncompiled(Propagation.adjoint)
+
+
+def adjoint_of(propagation: Propagation) -> Propagation:
+    """Return ``propagation.adjoint()``, outside of the graph if a model is compiled.
+
+    Args:
+        propagation (Propagation): The operator.
+    """
+    compiling = torch.compiler.is_compiling()
+    return _uncompiled_adjoint(propagation) if compiling else propagation.adjoint()
 
 
 class _Options(TypedDict, total=False):

@@ -12,7 +12,7 @@ from torch import Tensor
 from mgnni.errors import ArgumentError
 from mgnni.graph.build import build
 from mgnni.graph.core import Core, core_of, restricted
-from mgnni.graph.csr import Pattern, Product, SparseMatrix
+from mgnni.graph.csr import Pattern, SparseMatrix, propagated
 from mgnni.graph.edges import Adjacency, check_dtype
 from mgnni.graph.normalize import Bound, NodeNorm
 from mgnni.graph.spectrum import Spectrum, decompose
@@ -227,7 +227,7 @@ class Propagation(SparseMatrix):
             - **output:** :math:`(|\mathcal{V}|, F)`
         """
         for _ in range(power):
-            x = Product.apply(self.values, x, self)  # type: ignore[no-untyped-call]
+            x = propagated(self, x)
         return x
 
     def adjoint(self) -> Propagation:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mgnni.data.catalog import ENTRIES
-from mgnni.data.metrics import default_metric
+from mgnni.data.metric_names import default_metric
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.errors import ArgumentError, MgnniError
 from mgnni.html_report.results import Result
@@ -45,7 +45,9 @@ def command_line(result: Result) -> str:
     words += [] if seeds == [0] else _option("seeds", seeds)
     rule = report["protocol"]["rule"]
     words += [] if rule == DEFAULT_RULE else _option("rule", rule)
-    usual = ENTRIES[data].metric if data in ENTRIES else default_metric(multilabel=False)
+    usual = (
+        ENTRIES[data].metric if data in ENTRIES else default_metric(False, "regression" in report)
+    )
     words += [] if result.metric == usual else _option("metric", result.metric)
     words += ["--one-by-one"] * (report.get("together") is False)
     words += ["--deterministic"] * (header.get("deterministic") is True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mgnni.data.metric_names import unit
 from mgnni.html_report.curves import Curve
 from mgnni.html_report.figure import SERIES, Figure, axis, categories, plain
 from mgnni.html_report.results import Result
-from mgnni.html_report.text import DASH, metric_name, percent
+from mgnni.html_report.text import DASH, factor, metric_name, percent, score
 
 MAX_RUNS = 10  # with a curve
 MAX_CELLS = 16  # classes up to which the cells of a matrix show their counts
@@ -33,7 +34,7 @@ def curve_figures(
     lines = [_line(run, one, "loss", "training", SERIES[0]) for run, one in thin.items()]
     lines += [_line(run, one, "val_loss", "validation", SERIES[1]) for run, one in thin.items()]
     lines = _with_one_legend([line for line in lines if line["y"]])
-    head, rows = _curve_table(list(curves.values()), metric_name(result.metric))
+    head, rows = _curve_table(list(curves.values()), result.metric)
     figures = [
         Figure(
             title="Loss",
@@ -45,7 +46,10 @@ def curve_figures(
             words=(),
         )
     ]
-    metric = [_line(run, one, "val_metric", "validation", SERIES[1]) for run, one in thin.items()]
+    by, name = factor(result.metric), metric_name(result.metric)
+    metric = [
+        _line(run, one, "val_metric", "validation", SERIES[1], by) for run, one in thin.items()
+    ]
     metric = _with_one_legend([line for line in metric if line["y"]])
     if metric:
         chosen = [
@@ -59,20 +63,20 @@ def curve_figures(
                     "mode": "markers",
                     "name": "chosen epoch",
                     "x": [run.epoch for run in chosen],
-                    "y": [round(100 * (run.val or 0.0), 3) for run in chosen],
+                    "y": [float(f"{by * (run.val or 0.0):.5g}") for run in chosen],
                     "marker": {"color": SERIES[0], "size": 9, "symbol": "diamond"},
-                    "hovertemplate": "epoch %{x}: %{y} %<extra></extra>",
+                    "hovertemplate": f"epoch %{{x}}: %{{y}}{unit(result.metric)}<extra></extra>",
                 }
             )
         figures.append(
             Figure(
-                title=f"Validation {metric_name(result.metric)}",
-                text=f"Validation {metric_name(result.metric)} in percent by epoch"
+                title=f"Validation {name}",
+                text=f"Validation {name}{' in percent' if by > 1 else ''} by epoch"
                 f"{', with the chosen epoch of each run' if same else ''}. {which}.",
                 data=metric,
                 layout={
                     "xaxis": axis("epoch"),
-                    "yaxis": axis(f"validation {metric_name(result.metric)} (%)"),
+                    "yaxis": axis(f"validation {name}{' (%)' if by > 1 else ''}"),
                 },
                 head=head,
                 rows=rows,
@@ -82,8 +86,9 @@ def curve_figures(
     return figures
 
 
-def _line(run: tuple[int, int], curve: Curve, part: str, name: str, colour: str) -> dict[str, Any]:
-    factor = 100 if part == "val_metric" else 1
+def _line(
+    run: tuple[int, int], curve: Curve, part: str, name: str, colour: str, by: int = 1
+) -> dict[str, Any]:
     which = f"{name}, split {run[0]}, seed {run[1]}"
     values: list[float] = getattr(curve, part)
     return {
@@ -92,7 +97,7 @@ def _line(run: tuple[int, int], curve: Curve, part: str, name: str, colour: str)
         "name": name,
         "legendgroup": name,
         "x": curve.epoch,
-        "y": [float(f"{factor * value:.4g}") for value in values],
+        "y": [float(f"{by * value:.4g}") for value in values],
         "line": {"color": colour, "width": 1.5},
         "opacity": 0.75,
         "hovertemplate": f"epoch %{{x}}: %{{y}}<extra>{which}</extra>",
@@ -114,12 +119,16 @@ def _curve_table(curves: Sequence[Curve], metric: str) -> tuple[list[str], list[
     for epoch in longest.epoch:
         here = [(one, one.epoch.index(epoch)) for one in curves if epoch in one.epoch]
         cells = [str(epoch), str(len(here))]
-        for part, shown in (("loss", "{:.4f}"), ("val_loss", "{:.4f}"), ("val_metric", "{:.2%}")):
+        for part in ("loss", "val_loss", "val_metric"):
             found = [getattr(one, part)[place] for one, place in here if getattr(one, part)]
             mean = sum(found) / len(found) if found else None
-            cells.append(DASH if mean is None else shown.format(mean).rstrip("%"))
+            if part == "val_metric":
+                cells.append(score(metric, mean))
+            else:
+                cells.append(DASH if mean is None else f"{mean:.4f}")
         rows.append(cells)
-    return ["Epoch", "Runs", "Training loss", "Validation loss", f"Validation {metric} %"], rows
+    last = f"Validation {metric_name(metric)}{unit(metric)}"
+    return ["Epoch", "Runs", "Training loss", "Validation loss", last], rows
 
 
 def confusion_figure(result: Result) -> Figure | None:

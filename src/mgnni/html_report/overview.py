@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from mgnni.data.metric_names import gain
 from mgnni.html_report.figure import MUTED, SERIES, Figure, axis, categories
 from mgnni.html_report.paper import Row, paper_score
 from mgnni.html_report.results import Result
@@ -14,10 +15,12 @@ from mgnni.html_report.text import (
     DASH,
     Html,
     duration,
+    factor,
     link,
     metric_name,
     percent,
     points,
+    score,
     size,
     small,
     table,
@@ -25,6 +28,7 @@ from mgnni.html_report.text import (
 
 ROW = 36  # pixels per result
 FRAME = 110  # pixels around the rows
+COLUMNS = ("Mean ± std", "Lowest run", "Highest run")
 WORDS = ("Model", "Dataset", "Metric", "Rule", "Experiment")
 
 
@@ -32,20 +36,21 @@ def overview_table(results: Sequence[Result], rows: Sequence[Row]) -> Html:
     """Return one row per result; the model links to its section, the score to its runs."""
     with_paper = any(paper_score(one, rows) for one in results)
     stored = any(one.experiment for one in results)
-    head = ["Model", "Dataset", "Test %", *(["Paper %", "Difference"] if with_paper else [])]
-    head += ["Validation %", "Runs", "Time", "Metric", "Rule"]
+    of = "" if any(factor(one.metric) == 1 for one in results) else " %"  # else metrics differ
+    head = ["Model", "Dataset", f"Test{of}", *(["Paper %", "Difference"] if with_paper else [])]
+    head += [f"Validation{of}", "Runs", "Time", "Metric", "Rule"]
     head += ["Experiment"] if stored else []
     words = [head.index(name) for name in head if name in WORDS]
     lines = []
     for one in results:
         line: list[str] = [link(one.anchor, one.label)]
         line.append(one.dataset + ("" if one.column == one.dataset else f" ({one.column})"))
-        line.append(link(f"{one.anchor}-runs", percent(one.mean, one.std, one.mark)))
+        line.append(link(f"{one.anchor}-runs", score(one.metric, one.mean, one.std, one.mark)))
         if with_paper:
             paper = paper_score(one, rows)
             line.append(DASH if paper is None else percent(paper.mean, paper.std))
             line.append(DASH if paper is None else points(one.mean - paper.mean))
-        line += [percent(one.val), str(len(one.runs)), duration(one.seconds)]
+        line += [score(one.metric, one.val), str(len(one.runs)), duration(one.seconds)]
         line += [metric_name(one.metric), one.report["protocol"]["rule"]]
         lines.append([*line, *([one.experiment or DASH] if stored else [])])
     return table("All results: mean ± standard deviation over runs", head, lines, words=words)
@@ -64,7 +69,8 @@ def _score_figure(
 ) -> Figure:
     papers = [paper_score(one, rows) for one in results]
     places = list(range(len(results)))
-    runs = [(100 * run.test, place) for place, one in enumerate(results) for run in one.runs]
+    by = factor(metric)
+    runs = [(by * run.test, place) for place, one in enumerate(results) for run in one.runs]
     found = [(place, paper) for place, paper in enumerate(papers) if paper is not None]
     data: list[dict[str, Any]] = [
         {
@@ -72,8 +78,8 @@ def _score_figure(
             "marker": {"color": MUTED, "size": 6, "opacity": 0.55},
         },
         {
-            **_points("mean ± standard deviation", [100 * one.mean for one in results], places),
-            "error_x": _spread([one.std for one in results], SERIES[0]),
+            **_points("mean ± standard deviation", [by * one.mean for one in results], places),
+            "error_x": _spread([one.std for one in results], SERIES[0], by),
             "marker": {"color": SERIES[0], "size": 10},
         },
     ]
@@ -81,22 +87,23 @@ def _score_figure(
         data.append(
             {
                 **_points("paper", [100 * p.mean for _, p in found], [i + 0.28 for i, _ in found]),
-                "error_x": _spread([paper.std for _, paper in found], SERIES[1]),
+                "error_x": _spread([paper.std for _, paper in found], SERIES[1], by),
                 "marker": {"color": SERIES[1], "size": 9, "symbol": "diamond"},
             }
         )
-    best = max(results, key=lambda one: one.mean)
+    best = max(results, key=lambda one: gain(metric, one.mean))
+    of, unit_of = ("", "") if by == 1 else (" in percent", " %")
     text = (
-        f"Test {metric_name(metric)} in percent: single runs, their mean, and one standard "
-        f"deviation to both sides{', and the same of the paper' if found else ''}. Highest mean: "
-        f"{best.label}, {percent(best.mean, best.std, best.mark)}."
+        f"Test {metric_name(metric)}{of}: single runs, their mean, and one standard "
+        f"deviation to both sides{', and the same of the paper' if found else ''}. Best mean: "
+        f"{best.label}, {score(metric, best.mean, best.std, best.mark)}."
     )
     lines = [
         [
             label + one.mark,
-            percent(one.mean, one.std),
-            percent(min(run.test for run in one.runs)),
-            percent(max(run.test for run in one.runs)),
+            score(metric, one.mean, one.std),
+            score(metric, min(run.test for run in one.runs)),
+            score(metric, max(run.test for run in one.runs)),
             DASH if paper is None else percent(paper.mean, paper.std),
         ]
         for label, one, paper in zip(names(results), results, papers, strict=True)
@@ -106,8 +113,11 @@ def _score_figure(
         title=f"Scores on {column}" + (f", {experiment}" if experiment else ""),
         text=text,
         data=data,
-        layout={"xaxis": axis(f"test {metric_name(metric)} (%)"), "yaxis": categories(labels)},
-        head=["Model", "Mean ± std %", "Lowest run %", "Highest run %", "Paper %"],
+        layout={
+            "xaxis": axis(f"test {metric_name(metric)}{' (%)' if by > 1 else ''}"),
+            "yaxis": categories(labels),
+        },
+        head=["Model", *(f"{one}{unit_of}" for one in COLUMNS), "Paper %"],
         rows=lines,
         height=FRAME + ROW * len(results) + 20,
     )
@@ -269,10 +279,10 @@ def _bars(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _spread(deviations: Sequence[float | None], colour: str) -> dict[str, Any]:
+def _spread(deviations: Sequence[float | None], colour: str, by: int) -> dict[str, Any]:
     return {
         "type": "data",
-        "array": [round(100 * (one or 0.0), 4) for one in deviations],
+        "array": [float(f"{by * (one or 0.0):.4g}") for one in deviations],
         "color": colour,
         "thickness": 2,
         "width": 5,

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
+from mgnni.data.metric_names import unit
 from mgnni.errors import ArgumentError, MgnniError
 from mgnni.files import atomic_write
 from mgnni.html_report.assessment import assessment_facts, assessment_figures
@@ -16,10 +17,12 @@ from mgnni.html_report.command import command_line
 from mgnni.html_report.curves import Curve, read_curves
 from mgnni.html_report.details import MAX_RUNS, attention_figure, confusion_figure, curve_figures
 from mgnni.html_report.figure import Figure
+from mgnni.html_report.numbers import number_facts, number_figures
 from mgnni.html_report.overview import cost_figures, overview_table, score_figures, solver_figures
 from mgnni.html_report.paper import DEFINITIONS, Row, in_order, paper_score, read_rows
+from mgnni.html_report.portfolio import portfolio_part
 from mgnni.html_report.results import Result, read_results
-from mgnni.html_report.text import DASH, Html, duration, metric_name, percent, size, table
+from mgnni.html_report.text import DASH, Html, duration, metric_name, percent, score, size, table
 from mgnni.version import __version__
 
 GENERATOR = '<meta name="generator" content="mgnni">'  # in the head of every page
@@ -176,11 +179,12 @@ def _section(
         yield f'<p class="note">{escape(result.mark)} {TEST_LABELS}</p>'
     for note in report.get("data", {}).get("notes", ()):
         yield f'<p class="note">Note: {escape(str(note))}</p>'
+    yield from portfolio_part(result)
     yield f'<h4 id="{result.anchor}-runs">Runs</h4>'
     yield _run_table(result)
     figures = curve_figures(result, curves, points)
     figures += [one for one in (confusion_figure(result), attention_figure(result)) if one]
-    figures += assessment_figures(result)
+    figures += [*assessment_figures(result), *number_figures(result)]
     yield _figures(f"{result.anchor}-figure", figures, 4)
     yield '<p><a href="#overview">Back to the overview</a></p></section>'
 
@@ -188,13 +192,14 @@ def _section(
 def _facts(result: Result, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     report, protocol = result.report, result.report["protocol"]
     of = f"mean ± standard deviation of {len(result.runs)} runs" if result.std else "one run"
-    score = percent(result.mean, result.std, result.mark)
-    yield "Score", f"test {metric_name(result.metric)} {score} % ({of})"
+    value = score(result.metric, result.mean, result.std, result.mark) + unit(result.metric)
+    yield "Score", f"test {metric_name(result.metric)} {value} ({of})"
     paper = paper_score(result, rows)
     if paper is not None:
         yield "Paper", f"{percent(paper.mean, paper.std)} %"
     yield "Rule", f"{protocol['rule']}: {protocol['description']}"
     yield from assessment_facts(result)
+    yield from number_facts(result)
     data = report.get("data", {})
     if {"nodes", "edges", "graphs", "classes"} <= data.keys():
         yield (
@@ -203,7 +208,7 @@ def _facts(result: Result, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
                 f"{data[what]:,} {what[:-1] if data[what] == 1 else what}"
                 for what in ("nodes", "edges", "graphs")
             )
-            + f", {data['classes']} classes",
+            + (f", {data['classes']} classes" if data["classes"] else ""),
         )
     yield "Parameters", f"{report['parameters']:,}" if "parameters" in report else DASH
     yield "Time", f"{duration(result.seconds)} on {report.get('device', 'an unknown device')}"
@@ -218,12 +223,13 @@ def _facts(result: Result, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 def _run_table(result: Result) -> Html:
     caption = f"Runs of {result.label} on {result.dataset}"
-    head = ["Split", "Seed", "Epochs", "Chosen epoch", "Validation %", "Test %"]
+    of = unit(result.metric)
+    head = ["Split", "Seed", "Epochs", "Chosen epoch", f"Validation{of}", f"Test{of}"]
     rows = [
         [
             *map(str, (run.split, run.seed, run.epochs, run.epoch)),
-            percent(run.val),
-            percent(run.test, None, result.mark),
+            score(result.metric, run.val),
+            score(result.metric, run.test, None, result.mark),
         ]
         for run in result.runs
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from mgnni.errors import DataError
 from mgnni.files import read_object
+from mgnni.html_report.report_check import check_report, finite_number
 
 REPORT = "report.json"
 REMEDY = "restore it, or leave it out"
@@ -84,7 +84,7 @@ class Result:
 
     @property
     def mean(self) -> float:
-        """Mean score, from 0 to 1."""
+        """Mean score, from 0 to 1 unless numbers are predicted."""
         return float(self.report["score"]["mean"])
 
     @property
@@ -150,7 +150,7 @@ def _result(file: Path, single: bool) -> Result | None:
         read_object(folder / "config.json", REMEDY) if (folder / "config.json").exists() else {}
     )
     try:
-        _check(report)
+        check_report(report)
         metric = report["metric"]
         runs = tuple(
             RunScore(
@@ -158,8 +158,8 @@ def _result(file: Path, single: bool) -> Result | None:
                 seed=int(run["seed"]),
                 epochs=int(run["epochs"]),
                 epoch=int(run["reported"]["epoch"]),
-                val=None if metric not in run["val"] else _number(run["val"][metric]),
-                test=_number(run["reported"][metric]),
+                val=None if metric not in run["val"] else finite_number(run["val"][metric]),
+                test=finite_number(run["reported"][metric]),
             )
             for run in report["runs"]
         )
@@ -185,86 +185,3 @@ def _placed(result: Result, root: Path, known: Collection[tuple[str, str]]) -> R
     if below < 2 and (experiment, row) not in known:
         return result
     return replace(result, experiment=experiment, row=row, label=row)
-
-
-def _check(report: Mapping[str, Any]) -> None:
-    """Raise an error unless a report has everything that a page shows of each result."""
-    for name in ("model", "dataset", "metric"):
-        if not isinstance(report[name], str):
-            raise TypeError(f"{name} must be a string")
-    for name in ("rule", "description", "mark"):
-        if not isinstance(report["protocol"][name], str):
-            raise TypeError(f"protocol.{name} must be a string")
-    _number(report["score"]["mean"])
-    if report["score"]["std"] is not None:
-        _number(report["score"]["std"])
-    _number(report["seconds"])
-    if not report["runs"]:
-        raise ValueError("no runs")
-    for way in ("forward", "backward"):
-        solver = report["solver"][way]
-        for name in ("solves", "failures", "iterations", "relative_residual"):
-            _number(solver[name])
-        if solver["relative_error_bound"] is not None:
-            _number(solver["relative_error_bound"])
-        ", ".join(solver["solvers"])
-    if "confusion" in report:
-        classes, counts = report["confusion"]["classes"], report["confusion"]["counts"]
-        if [len(row) for row in counts] != [len(classes)] * len(classes):
-            raise ValueError("confusion must be a square table with one row per class")
-        _numbers(counts)
-    if "classification" in report:
-        _check_assessment(report["classification"], len(report["runs"]))
-    if "attention" in report:
-        sample = report["attention"]
-        if not len(sample["nodes"]) == len(sample["predicted"]) == len(sample["weights"]):
-            raise ValueError("attention must have one row per node")
-        rows = [*sample["weights"], *(one["weights"] for one in sample["means"])]
-        if any(len(row) != len(sample["scales"]) for row in rows):
-            raise ValueError("attention must have one column per scale")
-        _numbers(rows)
-
-
-def _check_assessment(found: Mapping[str, Any], runs: int) -> None:
-    if found["interval"] is not None:
-        _numbers([[found["interval"][name] for name in ("low", "high", "resamples")]])
-    _number(found["calibration"]["expected_error"])
-    names = ("from", "to", "rows", "confidence", "accuracy")
-    _numbers([[one[name] for name in names] for one in found["calibration"]["bins"]])
-    _numbers([[value for name, value in found["baseline"].items() if name != "class"]])
-    _numbers([[one["share"]] for one in found["rare"]])
-    for one in found["classes"]:
-        values = [one["precision"], one["recall"], one["f1"], one["support"]]
-        _numbers([[value for value in values if value is not None]])
-        if not isinstance(one["name"], str):
-            raise TypeError("the name of a class must be a string")
-    if len(found["runs"]) != runs or not found["classes"]:
-        raise ValueError("classification must have one entry per run, and classes")
-    thresholds = [run["threshold"] for run in found["runs"] if run["threshold"] is not None]
-    if "threshold" in found:
-        test = found["threshold"]["test"]
-        _numbers([thresholds, [test["accuracy"], test["balanced_accuracy"]]])
-        if not thresholds or not isinstance(found["threshold"]["chosen_by"], str):
-            raise ValueError("threshold must have a value, and say how it was chosen")
-    if "curves" in found:
-        roc, other = found["curves"]["roc"], found["curves"]["precision_recall"]
-        pairs = [[roc[f"{name}_positive_rate"] for name in ("false", "true")]]
-        pairs += [[other["recall"], other["precision"]]]
-        for x, y in pairs:
-            if not len(x) == len(y) > 0:
-                raise ValueError("a curve must have as many numbers for both axes")
-        _numbers([*pairs[0], *pairs[1], [roc["area"], other["area"]]])
-        if found["curves"]["run"] not in range(runs):
-            raise ValueError("curves must be those of a run")
-
-
-def _numbers(rows: Sequence[Sequence[Any]]) -> None:
-    for row in rows:
-        for value in row:
-            _number(value)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"a number is needed (got {value!r:.50})")
-    return float(value)

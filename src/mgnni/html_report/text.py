@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from html import escape
 
+from mgnni.data.metric_names import OF_NUMBERS, shown
+
 DASH = "–"
 
 
@@ -67,6 +69,16 @@ def percent(value: float | None, std: float | None = None, mark: str = "") -> st
     return f"{100 * value:.2f}{'' if std is None else f' ± {100 * std:.2f}'}{mark}"
 
 
+def score(metric: str, value: float | None, std: float | None = None, mark: str = "") -> str:
+    """Return a value of a metric, in percent unless it is one of numbers."""
+    return DASH if value is None else shown(metric, value, std) + mark
+
+
+def factor(metric: str) -> int:
+    """Return what values of a metric are multiplied by in a figure."""
+    return 1 if metric in OF_NUMBERS else 100
+
+
 def points(difference: float) -> str:
     """Return a difference of scores in percentage points, with its sign."""
     return f"{100 * difference:+.2f}".replace("-", "−")
@@ -94,4 +106,5 @@ def size(count: int | None) -> str:
 def metric_name(metric: str) -> str:
     """Return what readers call a metric."""
     names = {"micro_f1": "micro F1", "macro_f1": "macro F1", "roc_auc": "ROC AUC"}
+    names |= {"r2": "R²", "mae": "MAE"}
     return names.get(metric, metric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from typing import NamedTuple
 
@@ -12,10 +13,13 @@ from mgnni.graph.propagation import Propagation
 from mgnni.solve.equation import Equations, one_if_shared
 from mgnni.solve.plan import Plan, Previous
 from mgnni.solve.prepare import prepare
-from mgnni.solve.result import Options, Solution
+from mgnni.solve.result import Options, Solution, SolveLog
 from mgnni.solve.weights import Weights
 
 LARGEST = 2**24  # numbers in the states of all equations past which they are not kept
+
+_numbers = itertools.count()
+_caches: weakref.WeakValueDictionary[int, Cache] = weakref.WeakValueDictionary()
 
 
 class Gram(NamedTuple):
@@ -43,13 +47,30 @@ class Cache:
     bias. Tensors are compared number by number, so a change is noticed however it was made. States
     that the caller changed in place are recognised by their version counter. Copies and pickles of
     a cache are empty.
+
+    Attributes:
+        log (SolveLog): How the last pass was solved.
+        handle (Tensor): A number on the CPU by which a compiled graph finds the cache. It is a
+            tensor, so that layers with other numbers need no other graph.
+        pending (Plan, optional): The plan of a compiled forward pass, for its backward pass.
     """
 
+    @torch.inference_mode(False)
     def __init__(self) -> None:
+        self.log = SolveLog()
+        number = next(_numbers)
+        self.handle = torch.tensor(number, device="cpu")
+        _caches[number] = self
+        self.pending: Plan | None = None
         self.previous: Previous | None = None
         self.gram: Gram | None = None
         self._solved: _Solved | None = None
         self._starts: dict[tuple[int, bool], tuple[weakref.ref[Propagation], Tensor]] = {}
+
+    @staticmethod
+    def find(handle: Tensor) -> Cache | None:
+        """Returns the cache with this :attr:`handle`, or None if it was freed."""
+        return _caches.get(int(handle))
 
     def prepare(self, equations: Equations, options: Options) -> Plan:
         """Returns a plan for the equations, and keeps what the next pass can reuse."""
@@ -70,7 +91,9 @@ class Cache:
         ):
             return None
         one = one_if_shared(bias)
-        if last.bias.shape != one.shape or not torch.equal(last.bias, one):
+        changed = last.bias.shape != one.shape or not torch.equal(last.bias, one)
+        # All processes must solve if one of them has to.
+        if bool(equations.operator.max_over_processes(torch.tensor(float(changed)))):
             return None
         solution = last.solution
         return Solution(solution.z.detach(), solution.hop, solution.records)
@@ -79,15 +102,17 @@ class Cache:
         """Keeps a solution in place of the last one."""
         self._solved = None
         z = solution.z
-        learned = plan.equations.operator.values.requires_grad
-        if self.previous is None or z.numel() > LARGEST or z.is_inference() or learned:
+        operator = plan.equations.operator
+        learned = operator.values.requires_grad
+        size = len(z) * operator.total_nodes * z.size(-1)
+        if self.previous is None or size > LARGEST or z.is_inference() or learned:
             return
         # Detached, so that the cache does not keep the autograd graph of the pass alive.
         kept = Solution(z.detach(), solution.hop, solution.records)
         equations, one = plan.equations, one_if_shared(bias).clone()
-        operator, settings = weakref.ref(equations.operator), (equations.scales, equations.gamma)
+        settings = (equations.scales, equations.gamma, plan.options)
         self._solved = _Solved(
-            operator, (*settings, plan.options), equations.weights, one, kept, z._version
+            weakref.ref(operator), settings, equations.weights, one, kept, z._version
         )
 
     def start(self, kind: tuple[int, bool], operator: Propagation, bias: Tensor) -> Tensor | None:

@@ -24,11 +24,12 @@ from torch import Tensor
 
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
 from mgnni.graph.csr import check_one_operator
+from mgnni.graph.op_arguments import OpArguments
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
 from mgnni.implicit.check import check_gamma, check_options, check_tensors
+from mgnni.implicit.products import grad_values_of, grad_weight_of
 from mgnni.implicit.vmap import folded, for_each_cotangent
-from mgnni.solve.columns import COLUMNS
 from mgnni.solve.equation import Equations
 from mgnni.solve.plan import Plan
 from mgnni.solve.prepare import prepare
@@ -39,7 +40,8 @@ from mgnni.solve.weights import WIDE, Weights, check_finite_weight
 MEMORY = ("fast", "low", "half")
 ON_FAILURE = ("raise", "warn")
 
-_deferred: ContextVar[bool] = ContextVar("deferred", default=False)
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
+is_deferred: ContextVar[bool] = ContextVar("deferred", default=False)
 
 
 @contextmanager
@@ -48,15 +50,15 @@ def deferred() -> Iterator[None]:
 
     The caller reads ``log.deferred`` and repeats what missed its tolerance: nothing raises.
     """
-    token = _deferred.set(True)
+    token = is_deferred.set(True)
     try:
         yield
     finally:
-        _deferred.reset(token)
+        is_deferred.reset(token)
 
 
 @dataclass(eq=False)
-class _Request:
+class Request:
     """One stack of equations to solve, without the tensors that autograd tracks.
 
     The forward pass stores its plan and :math:`P^m Z` here for the backward pass.
@@ -73,11 +75,15 @@ class _Request:
     cache: Cache | None
     deferred: bool
     grad_enabled: bool
+    keeps_states: bool = True  # whether the cache may keep states; compiled graphs overwrite them
     order: int = 0  # 0 for the equations, 1 for their adjoint, 2 for the adjoint of that
     plan: Plan | None = None
     hop: Tensor | None = field(default=None, repr=False)
 
-    def adjoint(self) -> _Request:
+    def __post_init__(self) -> None:
+        self.options = replace(self.options, memory=self.memory)
+
+    def adjoint(self) -> Request:
         """Returns the request for the adjoint equations; second derivatives are not logged."""
         return replace(
             self,
@@ -87,13 +93,14 @@ class _Request:
             plan=None if self.plan is None else self.plan.adjoint(),
         )
 
-    def repeated(self, times: int) -> _Request:
+    def repeated(self, times: int) -> Request:
         """Returns the request for several copies of the stack, as one stack."""
         return replace(self, scales=self.scales * times, plan=None)
 
     def prepare(self, weight: Tensor) -> Plan:
         """Returns the plan for a weight."""
-        weights = Weights(weight.detach(), self.gram)
+        agreed = self.propagation.agreed if self.propagation.is_sharded else None
+        weights = Weights(weight.detach(), self.gram, agreed=agreed)
         equations = Equations(self.propagation, self.scales, self.gamma, weights)
         # A copy of wide weights is as large as many states.
         low = self.memory != "fast" and weights.channels > WIDE
@@ -116,16 +123,18 @@ class _Request:
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
 
 
-class _Equilibrium(torch.autograd.Function):
+class Equilibrium(torch.autograd.Function):
     """Solves a stack of equations; differentiates by the adjoint equation, any number of times."""
 
     @staticmethod
-    def forward(values: Tensor | None, weight: Tensor, bias: Tensor, request: _Request) -> Tensor:
+    def forward(values: Tensor | None, weight: Tensor, bias: Tensor, request: Request) -> Tensor:
+        """Solve, and keep what the backward pass needs in the request."""
         cache, order, options = request.cache, request.order, request.options
         plan = request.prepare(weight) if request.plan is None else request.plan
         operator = plan.equations.operator
         # Solutions are compared by number, which must not make an asynchronous plan wait.
         keeps = order == 0 and request.memory == "fast" and plan.synchronises
+        keeps = keeps and request.keeps_states
         solution = cache.solution(plan, bias) if cache is not None and keeps else None
         kind, starts = (order, request.grad_enabled), options.warm_start and order < 2
         if solution is None:
@@ -134,7 +143,8 @@ class _Equilibrium(torch.autograd.Function):
             if cache is not None and keeps:
                 cache.keep_solution(plan, bias, solution)
         if cache is not None and starts:
-            cache.keep_start(kind, operator, solution.z)
+            z = solution.z if request.keeps_states else solution.z.clone()
+            cache.keep_start(kind, operator, z)
         request.plan = plan
         request.hop = solution.hop if request.memory == "fast" else None
         if order == 0:
@@ -149,6 +159,7 @@ class _Equilibrium(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Save tensors for the backward pass."""
         _, weight, _, ctx.request = inputs
         # Autograd frees what it saved after the backward pass.
         ctx.save_for_backward(output, weight, ctx.request.hop)
@@ -156,9 +167,13 @@ class _Equilibrium(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Solve the adjoint equation."""
         (grad,) = grads
         with torch.autocast(grad.device.type, enabled=False):
-            return for_each_cotangent(partial(_gradients, ctx), grad)
+            z, weight, hop = ctx.saved_tensors
+            wanted = ctx.needs_input_grad[:3]
+            found = partial(gradients, ctx.request, z, weight, hop, wanted)
+            return *for_each_cotangent(found, grad), None
 
     @staticmethod
     def vmap(
@@ -169,60 +184,35 @@ class _Equilibrium(torch.autograd.Function):
         weight, bias, request = inputs
         size = info.batch_size
         stacks = [folded(weight, in_dims[1], size), folded(bias, in_dims[2], size)]
-        z = _Equilibrium.apply(values, *stacks, request.repeated(size))  # type: ignore[no-untyped-call]
+        z = Equilibrium.apply(values, *stacks, request.repeated(size))  # type: ignore[no-untyped-call]
         return z.unflatten(0, (size, -1)), 0
 
 
-def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+def gradients(
+    request: Request,
+    z: Tensor,
+    weight: Tensor,
+    hop: Tensor | None,
+    wanted: Sequence[bool],
+    grad: Tensor,
+) -> tuple[Tensor | None, ...]:
     """Solves the adjoint equation and returns the gradients of values, weight and bias."""
-    z, weight, hop = ctx.saved_tensors
-    request: _Request = ctx.request
-    wants_values, wants_weight, wants_bias, _ = ctx.needs_input_grad
+    wants_values, wants_weight, wants_bias = wanted
     adjoint = request.adjoint()
     values = adjoint.propagation.values
-    u: Tensor = _Equilibrium.apply(  # type: ignore[no-untyped-call]
+    u: Tensor = Equilibrium.apply(  # type: ignore[no-untyped-call]
         values if values.requires_grad else None, weight.mT, grad, adjoint
     )
     grad_values = grad_weight = None
     if wants_weight:
         if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
-            grad_weight = _grad_weight(request, z, u)
+            grad_weight = grad_weight_of(request.propagation, request.scales, request.gamma, z, u)
         else:
             grad_weight = request.gamma * tall_product(hop, u)
     if wants_values:
         cotangent = request.gamma * (u @ weight.mT)
-        grad_values = _grad_values(request.propagation, request.scales, z, cotangent)
-    return grad_values, grad_weight, u if wants_bias else None, None
-
-
-def _grad_weight(request: _Request, z: Tensor, u: Tensor) -> Tensor:
-    r"""Returns :math:`\gamma (P^m Z)^{\top} U` of every equation, a few columns at a time."""
-    width = max(z.size(-1), 1) if torch.is_grad_enabled() else COLUMNS
-    found = []
-    for index, scale in enumerate(request.scales):
-        parts = (one.contiguous() for one in torch.split(z[index], width, 1))
-        hops = (request.propagation.apply(part, scale) for part in parts)
-        found.append(torch.cat([tall_product(hop, u[index]) for hop in hops]))
-    return request.gamma * torch.stack(found)
-
-
-def _grad_values(
-    propagation: Propagation, scales: Sequence[int], z: Tensor, cotangent: Tensor
-) -> Tensor:
-    r"""Differentiates :math:`P^m Z` with respect to the entries of ``P``, for fixed :math:`Z`.
-
-    The result is :math:`\sum_k ((P^{\top})^k V) (P^{m-1-k} Z)^{\top}` at the entries of ``P``.
-    """
-    total = torch.zeros_like(propagation.values)
-    for index, scale in enumerate(scales):
-        states = [z[index]]
-        for _ in range(scale - 1):
-            states.append(propagation.apply(states[-1]))
-        v = cotangent[index]
-        for state in reversed(states):
-            total = total + propagation.pattern.sampled_product(v, state)
-            v = propagation.adjoint().apply(v)
-    return total
+        grad_values = grad_values_of(request.propagation, request.scales, z, cotangent)
+    return grad_values, grad_weight, u if wants_bias else None
 
 
 def equilibria(
@@ -237,6 +227,7 @@ def equilibria(
     on_failure: str = "raise",
     cache: Cache | None = None,
     gram: float | None = None,
+    adjoint: bool = False,
 ) -> tuple[Tensor, SolveLog]:
     r"""Solves the equations of all scales together, differentiably.
 
@@ -254,29 +245,35 @@ def equilibria(
             positive semidefinite and of spectral norm at most one, as
             :func:`mgnni.normalized_gram` returns them. :obj:`None` if this is not known.
             (default: :obj:`None`)
+        adjoint (bool, optional): Whether to use the transposed operator. (default: :obj:`False`)
 
     Returns:
-        The states, shape ``(scales, num_nodes, channels)``, and the log of the solves.
+        The states, shape ``(scales, num_nodes, channels)``, and the log of the solves. A compiled
+        graph leaves its log in the cache, and the returned one is empty.
     """
     gamma = check_gamma(gamma)
     check_options(options.tol, options.max_iter)
     check_choice("memory", memory, MEMORY)
     check_choice("on_failure", on_failure, ON_FAILURE)
+    z: Tensor
     stack = bias.unsqueeze(0).expand(len(scales), *bias.shape)
     check_tensors(propagation, weight, stack, len(scales))
-    request = _Request(
-        propagation,
-        scales,
-        gamma,
-        gram,
-        replace(options, memory=memory),
-        memory,
-        on_failure,
-        SolveLog(),
-        cache,
-        deferred=_deferred.get(),
-        grad_enabled=torch.is_grad_enabled(),
-    )
+    if torch.compiler.is_compiling():  # one op of mgnni.implicit.custom_ops, and no Python
+        # Other processes load an exported graph, and do not have this cache.
+        handle = None if cache is None or _is_exporting() else cache.handle
+        how = (options.solver, options.tol, options.max_iter, options.warm_start)
+        z = torch.ops.mgnni.equilibrium(
+            *OpArguments.of(propagation, adjoint),
+            *(weight, bias, handle, scales, gamma, gram),
+            *(*how, memory, on_failure, torch.is_grad_enabled()),
+        )[0]
+        return z, SolveLog()
+    propagation = propagation.adjoint() if adjoint else propagation
+    settings = (scales, gamma, gram, options, memory, on_failure)
+    grad = torch.is_grad_enabled()
+    request = Request(propagation, *settings, SolveLog(), cache, is_deferred.get(), grad)
+    if cache is not None:
+        cache.log = request.log
     values = propagation.values if propagation.values.requires_grad else None
-    z: Tensor = _Equilibrium.apply(values, weight, stack, request)  # type: ignore[no-untyped-call]
+    z = Equilibrium.apply(values, weight, stack, request)  # type: ignore[no-untyped-call]
     return z, request.log

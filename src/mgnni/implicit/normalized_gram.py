@@ -53,9 +53,13 @@ def normalized_gram(
         - **factor:** ``(..., channels, channels)``
         - **output:** ``(..., channels, channels)``
     """
+    weight: Tensor
     check_choice("norm", norm, NORMS)
+    if torch.compiler.is_compiling():
+        weight = torch.ops.mgnni.normalized_gram(factor, eps, norm)[0]
+        return weight
     if norm == "spectral":
-        weight: Tensor = _SpectralGram.apply(factor, eps)[0]  # type: ignore[no-untyped-call]
+        weight = _SpectralGram.apply(factor, eps)[0]  # type: ignore[no-untyped-call]
         return weight
     weight = _NormalizedGram.apply(factor, eps, cache)[0]  # type: ignore[no-untyped-call]
     return weight
@@ -150,14 +154,30 @@ def _gram_and_norm(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     return square.div_(norm + eps), norm
 
 
+def _spectral_gram_and_norm(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """As :func:`_gram_and_norm` with the Schatten norm, which is returned in float64."""
+    square = gram(factor.double())
+    norm = _schatten_norm(square)
+    return square.div_(norm + eps).to(factor.dtype), norm
+
+
+def _pulled_back_spectral(factor: Tensor, norm: Tensor, eps: float, grad: Tensor) -> Tensor:
+    double, grad = factor.double(), grad.double()
+    square = double.mT @ double
+    if torch.is_grad_enabled():  # second derivatives need the whole graph
+        norm = _schatten_norm(square)
+    size = norm + eps
+    beta = (grad * square / size).sum((-2, -1), keepdim=True)
+    inner = grad + grad.mT - 2 * beta * _norm_gradient(square / norm.clamp(min=TINY))
+    return (double @ (inner / size)).to(factor.dtype)
+
+
 class _SpectralGram(torch.autograd.Function):
     """As :class:`_NormalizedGram` with the Schatten norm, computed in float64."""
 
     @staticmethod
     def forward(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        square = gram(factor.double())
-        norm = _schatten_norm(square)
-        return square.div_(norm + eps).to(factor.dtype), norm
+        return _spectral_gram_and_norm(factor, eps)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -169,14 +189,7 @@ class _SpectralGram(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         factor, norm = ctx.saved_tensors
         with torch.autocast(factor.device.type, enabled=False):
-            double, grad = factor.double(), grads[0].double()
-            square = double.mT @ double
-            if torch.is_grad_enabled():  # second derivatives need the whole graph
-                norm = _schatten_norm(square)
-            size = norm + ctx.eps
-            beta = (grad * square / size).sum((-2, -1), keepdim=True)
-            inner = grad + grad.mT - 2 * beta * _norm_gradient(square / norm.clamp(min=TINY))
-            return (double @ (inner / size)).to(factor.dtype), None
+            return _pulled_back_spectral(factor, norm, ctx.eps, grads[0]), None
 
     @staticmethod
     def vmap(
@@ -207,3 +220,61 @@ def _norm_gradient(base: Tensor) -> Tensor:
         base = base @ base
         gradient = gradient @ base
     return gradient
+
+
+# The op that torch.compile and torch.export record; see mgnni.implicit.custom_ops.
+torch.library.define(
+    "mgnni::normalized_gram",
+    "(Tensor factor, float eps, str norm) -> (Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+torch.library.define(
+    "mgnni::normalized_gram_backward",
+    "(Tensor factor, Tensor weight, Tensor size, float eps, str norm, Tensor grad) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+
+
+@torch.library.impl("mgnni::normalized_gram", "default")
+@torch.no_grad()
+def _op(factor: Tensor, eps: float, norm: str) -> tuple[Tensor, Tensor]:
+    forward = _spectral_gram_and_norm if norm == "spectral" else _gram_and_norm
+    return forward(factor, eps)
+
+
+@torch.library.register_fake("mgnni::normalized_gram")  # type: ignore[untyped-decorator]
+def _(factor: Tensor, eps: float, norm: str) -> tuple[Tensor, Tensor]:
+    channels, dtype = factor.size(-1), torch.float64 if norm == "spectral" else factor.dtype
+    weight = factor.new_empty(*factor.shape[:-2], channels, channels)
+    return weight, factor.new_empty(*factor.shape[:-2], 1, 1, dtype=dtype)
+
+
+@torch.library.impl("mgnni::normalized_gram_backward", "default")
+@torch.no_grad()
+def _op_backward(
+    factor: Tensor, weight: Tensor, size: Tensor, eps: float, norm: str, grad: Tensor
+) -> Tensor:
+    if norm == "spectral":
+        return _pulled_back_spectral(factor, size, eps, grad)
+    large = is_large(factor, weight, grad)
+    return (_pulled_back_large if large else _pulled_back)(factor, weight, size, eps, grad)
+
+
+@torch.library.register_fake("mgnni::normalized_gram_backward")  # type: ignore[untyped-decorator]
+def _(factor: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(factor, memory_format=torch.contiguous_format)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, float, str], output: tuple[Tensor, Tensor]) -> None:
+    factor, ctx.eps, ctx.norm = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(factor, *output)
+
+
+def _backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+    saved = ctx.saved_tensors
+    found = torch.ops.mgnni.normalized_gram_backward(*saved, ctx.eps, ctx.norm, grad)
+    return found, None, None
+
+
+torch.library.register_autograd("mgnni::normalized_gram", _backward, setup_context=_save)

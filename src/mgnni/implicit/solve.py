@@ -8,6 +8,7 @@ from dataclasses import fields
 from torch import Tensor
 
 from mgnni.errors import ArgumentError
+from mgnni.graph.memo import uncompiled
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_scale, check_scales
 from mgnni.implicit.linear import equilibria
@@ -83,6 +84,7 @@ def solve_equilibrium(
     return result
 
 
+@uncompiled  # the numbers of a result depend on the solve
 def solve_equilibria(
     propagation: Propagation,
     weight: Tensor,  # shape: (scales, channels, channels)

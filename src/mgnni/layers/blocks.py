@@ -55,7 +55,7 @@ class DirectedEquilibrium(nn.Module):
         if self.along is not None:
             states.append(self.along(bias, propagation))
         if self.against is not None:
-            states.append(self.against(bias, propagation.adjoint()))
+            states.append(self.against(bias, propagation, adjoint=True))
         return torch.cat(states)
 
     @property

@@ -97,10 +97,18 @@ class MultiscaleEquilibrium(nn.Module):
         self.channels = channels
         self.register_parameter("factor", nn.Parameter(torch.empty(shape)) if learned else None)
         self.rate = nn.Parameter(torch.empty(len(self.scales))) if learn_gamma else None
-        self.log = SolveLog()
         self._cache = Cache()
         self.edge_mask = EdgeMask()
         self.reset_parameters()
+
+    @property
+    def log(self) -> SolveLog:
+        """How the last pass was solved, compiled or not."""
+        return self._cache.log
+
+    @log.setter
+    def log(self, log: SolveLog) -> None:
+        self._cache.log = log
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters of the module."""
@@ -134,12 +142,14 @@ class MultiscaleEquilibrium(nn.Module):
         """Data type of the parameters; :obj:`None` if there are none."""
         return next((one.dtype for one in self.parameters()), None)
 
-    def forward(self, bias: Tensor, propagation: Propagation) -> Tensor:
+    def forward(self, bias: Tensor, propagation: Propagation, *, adjoint: bool = False) -> Tensor:
         r"""Solves for the states of every scale.
 
         Args:
             bias (Tensor): The bias :math:`B`, shape ``(num_nodes, channels)``.
             propagation (Propagation): The operator of the graph.
+            adjoint (bool, optional): Whether to solve with the transposed operator
+                :math:`P^{\top}`. (default: :obj:`False`)
         """
         check_propagation(propagation)
         self.edge_mask.check(propagation)
@@ -153,7 +163,7 @@ class MultiscaleEquilibrium(nn.Module):
         # Bound on the Frobenius norm of the weights.
         size = 1.0 if self.contraction == "frobenius" else max(self.channels, 1) ** 0.5
         with torch.autocast(bias.device.type, enabled=False):  # certificates need full precision
-            z, self.log = equilibria(
+            z, _ = equilibria(
                 propagation,
                 self.weight(propagation.dtype, propagation.device),
                 bias.to(propagation.dtype),
@@ -164,6 +174,7 @@ class MultiscaleEquilibrium(nn.Module):
                 on_failure=self.on_failure,
                 cache=self._cache,
                 gram=size,
+                adjoint=adjoint,
             )
         return z
 

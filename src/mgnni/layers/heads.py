@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool
 
+from mgnni.errors import ArgumentError, check_choice
 from mgnni.layers.mlp import MLP
 from mgnni.layers.regularization import BatchNorm, Dropout
 
@@ -194,3 +197,48 @@ class GraphHead(nn.Module):
             z = dropout(linear(z).relu())
         logits: Tensor = self.last(z)
         return logits
+
+
+@dataclass(frozen=True)
+class HeadSizes:
+    """Sizes of a head.
+
+    Args:
+        in_channels (int): Number of features of a node.
+        state_channels (int): Number of channels of the states.
+        hidden_channels (int): Size of the hidden layers, for ``"mlp"`` and ``"residual"``.
+        out_channels (int): Number of classes or labels.
+        num_layers (int): Number of hidden layers, for all heads but ``"linear"``.
+    """
+
+    in_channels: int
+    state_channels: int
+    hidden_channels: int
+    out_channels: int
+    num_layers: int
+
+
+def make_head(name: str, sizes: HeadSizes, dropout: float, batch_norm: bool = False) -> nn.Module:
+    """Return the map from states to logits.
+
+    Args:
+        name (str): One of :data:`HEADS`.
+        sizes (HeadSizes): Its sizes.
+        dropout (float): Dropout probability.
+        batch_norm (bool, optional): Whether to normalize the states, for ``"linear"`` only.
+            (default: :obj:`False`)
+    """
+    check_choice("head", name, HEADS)
+    width, inner, out = sizes.state_channels, sizes.hidden_channels, sizes.out_channels
+    if name == "linear":
+        return LinearHead(width, out, dropout, batch_norm)
+    if batch_norm:
+        raise ArgumentError(
+            f"'batch_norm' must be False without head='linear' (got True with head={name!r}); "
+            "leave it out"
+        )
+    if name == "mlp":
+        return MLPHead(width, inner, out, sizes.num_layers, dropout)
+    if name == "residual":
+        return ResidualHead(sizes.in_channels, width, inner, out, sizes.num_layers, dropout)
+    return GraphHead(width, out, sizes.num_layers, dropout)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
-from mgnni.graph.memo import memoize
+from mgnni.graph.memo import adjoint_of, memoize
 from mgnni.graph.normalize import Bound, NodeNorm
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.mlp import MLP
@@ -66,7 +66,7 @@ class GraphInput(nn.Module):
                 "train with input_map='mlp' to predict on new graphs"
             )
         adjacency, embedding = _adjacency(propagation), self.embedding.to(propagation.dtype)
-        rows = adjacency.apply(embedding[0]) + adjacency.adjoint().apply(embedding[1])
+        rows = adjacency.apply(embedding[0]) + adjoint_of(adjacency).apply(embedding[1])
         h: Tensor = self.features(x) + rows.to(x.dtype)
         return h
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.graph.csr import csr
+from mgnni.graph.memo import uncompiled
 from mgnni.implicit.vmap import folded
 from mgnni.layers.regularization import Dropout
 
@@ -50,12 +51,16 @@ class MLP(nn.Module):
         """Return the output of the last layer."""
         for index, (dropout, linear) in enumerate(zip(self.dropout, self.linear, strict=True)):
             if x.layout is torch.sparse_csr:
-                x = sparse_linear(self._sparse(x), dropout, linear.weight, linear.bias)  # type: ignore[arg-type]
+                x = self._first(x, dropout, linear)  # type: ignore[arg-type]
             else:
                 x = linear(dropout(x))
             if self.activate_last or index + 1 < len(self.linear):
                 x = x.relu()
         return x
+
+    @uncompiled  # torch.compile supports no sparse CSR tensors
+    def _first(self, x: Tensor, dropout: Dropout, linear: nn.Linear) -> Tensor:
+        return sparse_linear(self._sparse(x), dropout, linear.weight, linear.bias)
 
     def _sparse(self, x: Tensor) -> SparseMatrix:
         """Cache the transpose of ``x`` between passes."""
@@ -128,6 +133,20 @@ class SparseMatrix:
         """Index of each entry in the flattened dense matrix, as wrapping 32-bit integers."""
         return (self.row * self.num_columns + self.col).to(torch.int32)
 
+    def place_for(self, dropout: Dropout) -> Tensor:
+        """As :attr:`place`, in the whole matrix if this process has only some of its rows.
+
+        Args:
+            dropout (Dropout): Knows which rows these are.
+
+        Shapes:
+            - **output:** :math:`(nnz)`
+        """
+        if not dropout.rows:
+            return self.place
+        rows = dropout.rows_of(self.num_rows)[self.row]
+        return (rows * self.num_columns + self.col).to(torch.int32)
+
     @cached_property
     @torch.inference_mode(False)
     def transposed(self) -> tuple[SparseMatrix, Tensor]:
@@ -186,7 +205,7 @@ def sparse_linear(matrix: SparseMatrix, dropout: Dropout, weight: Tensor, bias: 
         - **bias:** :math:`(F_{out})`
         - **output:** :math:`(|\mathcal{V}|, F_{out})`
     """
-    values = dropout(matrix.values.to(weight.dtype), matrix.place)
+    values = dropout(matrix.values.to(weight.dtype), matrix.place_for(dropout))
     product: Tensor = _Multiply.apply(  # type: ignore[no-untyped-call]
         values.unsqueeze(0), weight.mT.unsqueeze(0), matrix
     )

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mgnni.distributed.differentiable import sum_over_processes
+from mgnni.distributed.mesh import ProcessMesh
 from mgnni.kernels.dropout import dropped
 from mgnni.kernels.nvrtc import why_not
 
@@ -70,6 +72,25 @@ class _Drop(torch.autograd.Function):
         return fused, 0
 
 
+# In a compiled graph, torch draws other numbers than in eager mode, one at a time on a CPU.
+torch.library.define(
+    "mgnni::dropout_noise",
+    "(Tensor x, float p) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag, torch.Tag.nondeterministic_seeded),
+)
+
+
+@torch.library.impl("mgnni::dropout_noise", "default")
+def _dropout_noise(x: Tensor, p: float) -> Tensor:
+    noise = torch.empty_like(x, requires_grad=False)
+    return noise.bernoulli_(1 - p).div_(1 - p) if p < 1 else noise.zero_()
+
+
+@torch.library.register_fake("mgnni::dropout_noise")  # type: ignore[untyped-decorator]
+def _(x: Tensor, p: float) -> Tensor:
+    return torch.empty_like(x)
+
+
 class Dropout(nn.Module):
     r""":class:`torch.nn.Dropout` with an optional key that determines the mask.
 
@@ -80,6 +101,8 @@ class Dropout(nn.Module):
         keyed (bool): Whether the mask is computed from ``key`` instead of torch's random number
             generator.
         key (torch.Tensor): A 64-bit integer; a buffer that is not part of ``state_dict``.
+        rows (tuple[torch.Tensor, ...]): If this process has only some rows of the input: their
+            numbers in the whole input, for nodes, and for graphs if nodes are pooled.
 
     Shapes:
         - **input:** :math:`(*)`
@@ -92,6 +115,7 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
         self.keyed = False
+        self.rows: tuple[Tensor, ...] = ()
         self.register_buffer("key", torch.zeros((), dtype=torch.long), persistent=False)
 
     def forward(self, x: Tensor, place: Tensor | None = None) -> Tensor:
@@ -105,7 +129,14 @@ class Dropout(nn.Module):
         if not self.training or self.p == 0:
             return x
         if not self.keyed:
+            if torch.compiler.is_compiling() and x.device.type == "cpu":
+                noise: Tensor = torch.ops.mgnni.dropout_noise(x.detach(), self.p)
+                return x * noise
             return nn.functional.dropout(x, self.p)
+        if place is None and self.rows:
+            rows, width = self.rows_of(x.size(0)), x.size(1)
+            column = torch.arange(width, device=x.device)
+            place = (rows.unsqueeze(1) * width + column).to(torch.int32)
         if x.device.type == "cuda" and x.dtype is torch.float32 and why_not() is None:
             fused: Tensor = _Drop.apply(x, self.key, place, self.p)  # type: ignore[no-untyped-call]
             return fused
@@ -113,6 +144,10 @@ class Dropout(nn.Module):
             count = torch.arange(x.numel(), dtype=torch.int32, device=x.device)
             place = count.view(x.shape)
         return x * keep_mask(self.key, place, self.p) / (1 - self.p)
+
+    def rows_of(self, count: int) -> Tensor:
+        """Return the numbers of so many rows in the whole input, shape ``(count,)``."""
+        return next(one for one in self.rows if one.numel() == count)
 
     def extra_repr(self) -> str:
         """Return the dropout probability, and whether masks are computed from a key."""
@@ -125,22 +160,30 @@ class BatchNorm(nn.BatchNorm1d):
     The fused batch norm of vmapped runs sums in another order than that of a single run. The sums
     of this module are bitwise the same for both.
 
+    Attributes:
+        mesh (ProcessMesh, optional): Processes that have other rows of the input; the statistics
+            are those of all rows.
+
     Shapes:
         - **input:** :math:`(|\mathcal{V}|, F)`
         - **output:** :math:`(|\mathcal{V}|, F)`
     """
 
+    mesh: ProcessMesh | None = None
+
     def forward(self, x: Tensor) -> Tensor:
         """Normalise each channel by batch statistics in training, else by running statistics."""
         running_mean, running_var = self.running_mean, self.running_var
         rate, count = self.momentum, x.size(0)
+        if self.mesh is not None:
+            count = int(self.mesh.sum(torch.tensor(count, device=x.device)))
         if running_mean is None or running_var is None or rate is None:
             return super().forward(x)
         if not self.training or count < 2:
             return super().forward(x)
-        mean = x.mean(0)
+        mean = self._mean(x, count)
         centred = x - mean
-        var = (centred * centred).mean(0)
+        var = self._mean(centred * centred, count)
         with torch.no_grad():
             running_mean.mul_(1 - rate).add_(mean.detach().to(running_mean.dtype), alpha=rate)
             unbiased = var.detach().to(running_var.dtype) * (count / (count - 1))
@@ -148,3 +191,7 @@ class BatchNorm(nn.BatchNorm1d):
             if self.num_batches_tracked is not None:
                 self.num_batches_tracked.add_(1)
         return centred * torch.rsqrt(var + self.eps) * self.weight + self.bias
+
+    def _mean(self, x: Tensor, count: int) -> Tensor:
+        """Return the mean over the rows of all processes."""
+        return x.mean(0) if self.mesh is None else sum_over_processes(x.sum(0), self.mesh) / count

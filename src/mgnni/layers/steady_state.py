@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mgnni.distributed.propagation import needs_whole_graph
 from mgnni.errors import check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_options
@@ -66,6 +67,8 @@ class SteadyState(nn.Module):
             - **z0:** ``(num_nodes, channels)``
             - **output:** ``(num_nodes, channels)``
         """
+        if propagation.is_sharded:
+            raise needs_whole_graph("whose equation is not linear")
         self.log = SolveLog() if log is None else log
         with torch.autocast(z0.device.type, enabled=False):  # certificates need full precision
             result = implicit_fixed_point(

@@ -13,13 +13,14 @@ from mgnni.graph.propagation import Propagation
 from mgnni.layers.graph_module import GraphModule, GraphOptions, report_non_finite
 from mgnni.layers.heads import pool
 from mgnni.layers.readout import Readout
+from mgnni.layers.target_scale import TargetScale
 
 LEVELS = ("auto", "node", "graph")
 POOLINGS = ("sum", "mean")
 
 
 class GraphModel(GraphModule):
-    """A model that returns logits per node or per graph.
+    """A model that returns logits, or numbers to predict, per node or per graph.
 
     Args:
         in_channels (int): Size of each input sample.
@@ -33,9 +34,13 @@ class GraphModel(GraphModule):
     Attributes:
         supports_vmap (bool): Whether models can be stacked and mapped over by
             :func:`torch.func.vmap`, which trains several runs on one graph at once.
+        uses_edge_weight (bool): Whether a model that uses edges also uses their weights.
+        target_scale (TargetScale or None): Brings the output to the units of numbers to predict;
+            set by :func:`predict_numbers`.
     """
 
     supports_vmap: bool = True
+    uses_edge_weight: bool = True
 
     def __init__(
         self,
@@ -50,6 +55,22 @@ class GraphModel(GraphModule):
         self.hidden_channels = check_int("hidden_channels", hidden_channels)
         check_dropout("dropout", dropout)
         self.level = check_choice("level", level, LEVELS)
+        self.target_scale: TargetScale | None = None
+
+    def predict_numbers(self) -> None:
+        """Return numbers in the units of the data instead of logits, see :attr:`target_scale`."""
+        self.target_scale = TargetScale(self.out_channels)
+
+    def in_units(self, out: Tensor) -> Tensor:
+        r"""Return the output in the units of the data; logits are returned unchanged.
+
+        Args:
+            out (torch.Tensor): Output of the last layer.
+
+        Shapes:
+            - **out:** :math:`(*, F_{out})`
+        """
+        return out if self.target_scale is None else self.target_scale(out)
 
     @property
     def shares_graph(self) -> bool:
@@ -205,4 +226,4 @@ class EncoderModel(GraphModel, ABC):
             out = self.encode(x, propagation)
         num_graphs = self.num_graphs(propagation, batch, batch_size)
         out = self.pool(out, self.pooling_index(batch, propagation), num_graphs)
-        return out if self.readout is None else self.readout(out)
+        return self.in_units(out if self.readout is None else self.readout(out))

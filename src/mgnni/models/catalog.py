@@ -45,6 +45,8 @@ class ModelEntry:
             number of input channels. (default: :obj:`64`)
         defaults (tuple[tuple[str, Any], ...], optional): Names and values of arguments of the class
             whose default is another one for this model.
+        trained (tuple[tuple[str, Any], ...], optional): The same for trainings only, where presets
+            choose what suits the task.
     """
 
     name: str
@@ -57,6 +59,7 @@ class ModelEntry:
     tables: tuple[str, ...] = ()
     hidden_channels: int | None = 64
     defaults: tuple[tuple[str, Any], ...] = ()
+    trained: tuple[tuple[str, Any], ...] = ()
 
     def load(self) -> type[GraphModel]:
         """Import and return the class of the model."""
@@ -130,7 +133,8 @@ def _options(entry: ModelEntry) -> type[Any]:
         if argument.arg not in NOT_OPTIONS and argument.annotation and default:
             # A configuration holds tuples.
             hint = re.sub(r"Sequence\[(\w+)\]", r"tuple[\1, ...]", ast.unparse(argument.annotation))
-            value = dict(entry.defaults).get(argument.arg, ast.literal_eval(default))
+            changed = dict((*entry.defaults, *entry.trained))
+            value = changed.get(argument.arg, ast.literal_eval(default))
             fields.append((argument.arg, eval(hint), field(default=value)))
     options = make_dataclass(f"{name}Config", fields, frozen=True)
     texts = argument_texts(ast.get_docstring(cls) or "")

@@ -55,6 +55,7 @@ class GAT(EncoderModel):
         - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
+    uses_edge_weight = False
     supports_edge_mask = False  # its weights are attention
 
     def __init__(

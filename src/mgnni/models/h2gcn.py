@@ -54,6 +54,7 @@ class H2GCN(EncoderModel):
         - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
+    uses_edge_weight = False
     supports_edge_mask = False  # its neighbourhoods are not edges
 
     def __init__(

@@ -17,6 +17,7 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "and backward; the authors stop at an absolute tolerance or after 300 steps. Training and "
         "evaluation use the same normalised adjacency matrix.",
         "tables": ("heterophilic", "ppi", "graphs", "chains"),
+        "trained": (("head", "linear"),),
     },
     "gmgnni": {
         "title": "MGNNI, generalised: all directions of the states propagate, along and against "
@@ -37,6 +38,7 @@ IMPLICIT: dict[str, dict[str, Any]] = {
             ("skip", True),
             ("batch_norm", True),
         ),
+        "trained": (("head", "linear"),),
     },
     "ignn": {
         "title": "Implicit graph neural network",

@@ -15,7 +15,7 @@ from mgnni.layers.blocks import DIRECTIONS, DirectedEquilibrium, ResidualBlock, 
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.fusion import FUSIONS, Fusion, make_fusion
 from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_names
-from mgnni.layers.heads import HEADS, GraphHead, LinearHead, MLPHead, ResidualHead
+from mgnni.layers.heads import HeadSizes, ResidualHead, make_head
 from mgnni.layers.input_map import GraphInput, make_input_map
 from mgnni.layers.mlp import MLP
 from mgnni.layers.row_blocks import StateReadout, fits_row_blocks, in_row_blocks
@@ -43,8 +43,8 @@ class MGNNI(GraphModel):
 
     The defaults are the model of the paper, except for the final ReLU of its input map
     (``input_map="mlp-relu"``). ``contraction``, ``learn_gamma``, ``directions``, ``skip``,
-    ``blocks``, ``input_map="graph"`` and ``fusion="concat"`` generalise it within the same
-    equation, so that every solution is still unique and certified.
+    ``own_bias``, ``blocks``, ``input_map="graph"`` and ``fusion="concat"`` generalise it within
+    the same equation, so that every solution is still unique and certified.
 
     Args:
         in_channels (int): Size of each input sample.
@@ -71,6 +71,10 @@ class MGNNI(GraphModel):
             :obj:`"out"`, or :obj:`"both"`. (default: :obj:`"in"`)
         skip (bool, optional): Whether the bias is combined with the states of the scales.
             (default: :obj:`False`)
+        own_bias (bool, optional): Whether the state of a node contains its own bias. If not,
+            :math:`\mathbf{Z}_m - \mathbf{B} = \gamma\, \mathbf{P}^m \mathbf{Z}_m\,
+            g(\mathbf{F}_m)`, which is what was propagated, takes the place of
+            :math:`\mathbf{Z}_m` after the last equilibrium. (default: :obj:`True`)
         blocks (int, optional): Number of equilibrium blocks. All but the last have layer
             normalization and a residual connection. (default: :obj:`1`)
         fusion (str, optional): How the scales are combined, :obj:`"attention"`, :obj:`"mean"` or
@@ -81,7 +85,8 @@ class MGNNI(GraphModel):
             (default: :obj:`False`)
         head (str, optional): :obj:`"linear"`, :obj:`"mlp"`, :obj:`"residual"`, which is the
             authors' deep head for PPI, or :obj:`"graph"`, theirs for graph classification.
-            (default: :obj:`"linear"`)
+            (default: :obj:`"auto"`, which is :obj:`"graph"` with ``level="graph"`` and without
+            batch normalization, and otherwise :obj:`"linear"`)
         head_channels (int, optional): Size of the hidden layers of the MLP and the residual head.
             :obj:`None` uses hidden_channels. (default: :obj:`None`)
         head_layers (int, optional): Number of hidden layers of the head, if it is not linear.
@@ -136,11 +141,12 @@ class MGNNI(GraphModel):
         learn_gamma: bool = False,
         directions: str = "in",
         skip: bool = False,
+        own_bias: bool = True,
         blocks: int = 1,
         fusion: str = "attention",
         attention_channels: int = 16,
         batch_norm: bool = False,
-        head: str = "linear",
+        head: str = "auto",
         head_channels: int | None = None,
         head_layers: int = 3,
         level: str = "auto",
@@ -166,7 +172,7 @@ class MGNNI(GraphModel):
         )
         check_choice("directions", directions, DIRECTIONS)
         check_choice("fusion", fusion, FUSIONS)
-        self.skip, self.memory = skip, memory
+        self.skip, self.own_bias, self.memory = skip, own_bias, memory
         self.supports_edge_mask = input_map != "graph"  # which embeds edges of its own
 
         def layer() -> MultiscaleEquilibrium:
@@ -199,28 +205,17 @@ class MGNNI(GraphModel):
         self.equilibrium: MultiscaleEquilibrium | DirectedEquilibrium = equilibrium()
         self.fusion = combine()
         width = self.fusion.width(hidden_channels, states + int(skip))
-        check_choice("head", head, HEADS)
-        self.head: nn.Module
-        inner = head_channels or hidden_channels
-        if head == "linear":
-            self.head = LinearHead(width, out_channels, dropout, batch_norm)
-        elif batch_norm:
-            raise ArgumentError(
-                f"'batch_norm' must be False without head='linear' (got True with head={head!r}); "
-                "leave it out"
-            )
-        elif head == "mlp":
-            self.head = MLPHead(width, inner, out_channels, head_layers, dropout)
-        elif head == "residual":
-            self.head = ResidualHead(in_channels, width, inner, out_channels, head_layers, dropout)
-        elif level == "node":
+        if head == "auto":
+            head = "graph" if level == "graph" and not batch_norm else "linear"
+        if head == "graph" and level == "node":
             raise ArgumentError(
                 "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which pools the "
                 "nodes of each graph; use head='linear' for logits per node"
             )
-        else:
-            self.level = "graph"
-            self.head = GraphHead(width, out_channels, head_layers, dropout)
+        self.level = "graph" if head == "graph" else self.level
+        inner = head_channels or hidden_channels
+        sizes = HeadSizes(in_channels, width, inner, out_channels, head_layers)
+        self.head = make_head(head, sizes, dropout, batch_norm)
 
     @classmethod
     def from_preset(cls, name: str, in_channels: int, out_channels: int, **kwargs: Any) -> MGNNI:
@@ -247,6 +242,14 @@ class MGNNI(GraphModel):
         """Whether ``x`` may be a sparse CSR tensor, which is so if only an MLP uses it."""
         takes = isinstance(self.input_map, MLP | GraphInput)
         return takes and not isinstance(self.head, ResidualHead)
+
+    def fused_states(self, z: Tensor, bias: Tensor) -> Tensor:
+        r"""Return the states that are fused, given those of all equilibria and their bias.
+
+        Shapes: :math:`(M, |\mathcal{V}|, F)`; :math:`(M + 1, |\mathcal{V}|, F)` with ``skip``.
+        """
+        states = z if self.own_bias else z - bias
+        return torch.cat([states, bias.unsqueeze(0)]) if self.skip else states
 
     def forward(
         self,
@@ -287,12 +290,11 @@ class MGNNI(GraphModel):
             for block in self.blocks:
                 bias = block(bias, propagation)
             z = self.equilibrium(bias, propagation).to(x.dtype)
-        if self.skip:
-            z = torch.cat([z, bias.to(x.dtype).unsqueeze(0)])
+        z = self.fused_states(z, bias.to(x.dtype))
         index = self.pooling_index(batch, propagation)
         readout = StateReadout(self.fusion, self.head)
         if low and index is None and not return_attention and fits_row_blocks(readout, x, device):
-            return in_row_blocks(readout, z, device)
+            return self.in_units(in_row_blocks(readout, z, device))
         fused, weight = self.fusion(z)
         logits = self.head(fused, x, index, self.num_graphs(propagation, batch, batch_size))
-        return (logits, weight) if return_attention else logits
+        return (self.in_units(logits), weight) if return_attention else self.in_units(logits)

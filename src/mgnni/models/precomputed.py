@@ -112,9 +112,8 @@ class PrecomputedMGNNI(nn.Module):
         """Return the logits of some nodes, given their terms."""
         z = self.states(rows)
         model = self.model
-        if model.skip:
-            bias = rows[:, 0] @ self.input_matrix().to(rows.dtype)
-            z = torch.cat([z, bias.unsqueeze(0)])
+        bias = rows[:, 0] @ self.input_matrix().to(rows.dtype)  # the first term is X itself
+        z = model.fused_states(z, bias)
         logits: Tensor = model.head(model.fusion(z)[0], None, None, 0)
         return logits
 

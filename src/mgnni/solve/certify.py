@@ -45,7 +45,8 @@ def graph_sum(graphs: Graphs, x: Tensor) -> Tensor:
         - **output:** ``(..., num_graphs)``
     """
     if graphs.batch is None:
-        return x.sum(-1, keepdim=True)
+        total = x.sum(-1, keepdim=True)
+        return graphs.sum_over_processes(total) if isinstance(graphs, Propagation) else total
     total = x.new_zeros(*x.shape[:-1], graphs.num_graphs)
     return total.index_add_(-1, graphs.batch, x)
 
@@ -62,7 +63,8 @@ def graph_max(graphs: Graphs, x: Tensor) -> Tensor:
         - **output:** ``(..., num_graphs)``
     """
     if graphs.batch is None:
-        return x.amax(-1, keepdim=True) if x.size(-1) else x.new_zeros(*x.shape[:-1], 1)
+        largest = x.amax(-1, keepdim=True) if x.size(-1) else x.new_zeros(*x.shape[:-1], 1)
+        return graphs.max_over_processes(largest) if isinstance(graphs, Propagation) else largest
     largest = x.new_zeros(*x.shape[:-1], graphs.num_graphs)
     index = graphs.batch.expand_as(x)
     return largest.scatter_reduce_(-1, index, x, "amax", include_self=True)

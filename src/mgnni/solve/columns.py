@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mgnni.graph.half import multiply_half_into
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.certify import certified_norms, frobenius, graph_magnitude
 from mgnni.solve.equation import Equations
@@ -92,7 +93,7 @@ class ColumnPlan(Plan):
             self.equations.operator.norm.kind,
             self.options.tol,
             self.method.name,
-            subnormal_floor(z),
+            subnormal_floor(z, z.size(1)),
             tuple(one[1] for one in numbers),
         )
         return Solution(z, z.new_empty(0), records)
@@ -276,5 +277,5 @@ def sum_in_half(
     for k in range(1, highest + 1):
         if k % BLOCK == 0:
             rows = expansion.block(k, min(k + BLOCK, highest + 1), columns, total)
-        before, now = now, operator.multiply_half_into(before, now, *expansion.step(k))
+        before, now = now, multiply_half_into(operator, before, now, *expansion.step(k))
         total.addcmul_(now, size * rows[k % BLOCK])

@@ -39,6 +39,7 @@ def has_kernels(equations: Equations, options: Options) -> bool:
     operator, tensor = equations.operator, equations.weights.tensor
     return (
         options.max_iter is None
+        and not operator.is_sharded
         and tensor.device.type == "cuda"
         and tensor.dtype is torch.float32
         and equations.weights.gram is not None
@@ -184,7 +185,8 @@ class DevicePlan(Plan):
             steps=constants.steps,
             factors=constants.factors,
         )
-        norm, tol, floor = operator.norm.kind, self.options.tol, subnormal_floor(z)
+        norm, tol = operator.norm.kind, self.options.tol
+        floor = subnormal_floor(z, operator.total_nodes)
         # A recorded CUDA graph reads the memory of its plan as long as it is replayed.
         owner = self if z.is_cuda and torch.cuda.is_current_stream_capturing() else None
         records = Records(numbers, equations.scales, norm, tol, self.solver, floor, owner=owner)

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from mgnni.distributed.propagation import ShardedPropagation
 from mgnni.errors import NotContractiveError
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.scratch import scratch
@@ -107,6 +108,8 @@ class Equations:
 
     def hop(self, z: Tensor) -> Tensor:
         r"""Returns :math:`P^{m_i} Z_i` for every equation, in the shape of ``z``."""
+        if isinstance(self.operator, ShardedPropagation):
+            return self.operator.hops(z, self.scales)
         hopped = torch.empty(z.shape, dtype=z.dtype, device=z.device)
         if z.device.type == "cuda":
             self._hop_cuda(z, hopped)

@@ -19,6 +19,7 @@ from mgnni.solve.plan import Expansions, Method, Plan, Previous
 from mgnni.solve.refine import RefinedPlan
 from mgnni.solve.result import Options
 from mgnni.solve.rows import Wide
+from mgnni.solve.sharded import ShardedChebyshev, ShardedSeries
 from mgnni.solve.sweep import Chebyshev, Series
 from mgnni.solve.weights import WIDE, check_finite_weight
 
@@ -41,6 +42,11 @@ METHODS: dict[str, type[Method]] = {
     )
 }
 SOLVERS = (*METHODS, "auto")
+# Those for nodes that are spread over several processes. Picard iteration and GMRES sum norms over
+# processes in every step, and are for weights that cannot be decoupled.
+SHARDED: dict[str, type[Method]] = {
+    method.name: method for method in (Picard, GMRES, ShardedSeries, ShardedChebyshev)
+}
 
 
 def prepare(equations: Equations, options: Options, previous: Previous | None = None) -> Plan:
@@ -87,8 +93,10 @@ def _refined(
     equations: Equations, options: Options, expansions: Expansions | None = None
 ) -> RefinedPlan | ColumnPlan:
     equations.require_contraction()
-    kind = METHODS[choose(equations, options)]
-    if options.memory != "fast" and issubclass(kind, Series) and equations.operator.batch is None:
+    sharded = equations.operator.is_sharded
+    kind = (SHARDED if sharded else METHODS)[choose(equations, options)]
+    whole = sharded or equations.operator.batch is not None
+    if options.memory != "fast" and issubclass(kind, Series) and not whole:
         return ColumnPlan(equations, options, kind)
     method = kind(equations, expansions)
     return RefinedPlan(equations, options, on_core(method, equations))
@@ -102,12 +110,14 @@ def choose(equations: Equations, options: Options) -> str:
     use the Chebyshev expansion, and all others the Neumann series. Wider symmetric weights are
     solved row by row if the graphs have no more nodes than channels, and by conjugate gradients
     otherwise. What remains is iterated: by Picard iteration where that takes few steps, else by
-    GMRES. Tiny graphs that would need thousands of iterations are factorised densely.
+    GMRES. Tiny graphs that would need thousands of iterations are factorised densely. Over several
+    processes, all symmetric weights are decoupled, and nothing is factorised.
     """
     name = check_choice("solver", options.solver, SOLVERS)
     symmetric, weights = equations.operator.symmetric, equations.weights
+    sharded = equations.operator.is_sharded
     if name == "auto":
-        if weights.symmetric and equations.channels <= WIDE:
+        if weights.symmetric and (equations.channels <= WIDE or sharded):
             name = "chebyshev" if symmetric else "series"
             if symmetric and equations.operator.prefers_spectrum:
                 name = "spectral"
@@ -116,8 +126,15 @@ def choose(equations: Equations, options: Options) -> str:
             name = "wide" if small else "cg"
         else:
             name = "picard" if max(equations.contractions) <= FEW_STEPS else "gmres"
-        return "dense" if name != "spectral" and _prefers_dense(equations, options.tol) else name
+        if name == "spectral" or sharded or not _prefers_dense(equations, options.tol):
+            return name
+        return "dense"
     method = METHODS[name]
+    if sharded and name not in SHARDED:
+        raise ArgumentError(
+            f"'solver' must be one of {sorted(SHARDED)} or 'auto' over several processes (got "
+            f"{name!r}), which needs the whole graph; use solver='auto'"
+        )
     for needed, given, what in (
         (method.needs_symmetric_operator, symmetric, "operator"),
         (method.needs_symmetric_weight, weights.symmetric, "weight"),

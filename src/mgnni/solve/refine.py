@@ -55,7 +55,7 @@ class RefinedPlan(Plan):
     @torch.no_grad()
     def solve(self, bias: Tensor, start: Tensor | None = None, deferred: bool = False) -> Solution:
         """Solves the equations; see :meth:`Plan.solve`."""
-        if bias.numel() == 0:
+        if self.equations.operator.total_nodes * self.equations.channels == 0:
             return self._empty(bias)
         with full_precision(bias.device):
             units = self._units(bias)
@@ -84,8 +84,8 @@ class RefinedPlan(Plan):
         operator, one = self.equations.operator, one_if_shared(bias)
         low, high = (1e-8, 1e8) if bias.dtype is torch.float32 else (1e-80, 1e80)
         # Norms are faster than the largest entry, and suffice unless they are tiny.
-        norm = frobenius(operator, one)
-        if bool(((norm > low * one[0].numel() ** 0.5) & (norm < high)).all()):
+        norm, numbers = frobenius(operator, one), operator.total_nodes * one.size(-1)
+        if bool(((norm > low * numbers**0.5) & (norm < high)).all()):
             return None
         size = graph_magnitude(operator, one).double().cpu()
         if bool(((size == 0) | ((size > low) & (size < high))).all()):
@@ -114,7 +114,7 @@ class RefinedPlan(Plan):
         brings it down to the rounding of the returned states themselves.
         """
         equations, tol = self.equations, self.options.tol
-        worst, nodes = max(equations.contractions, default=0.0), equations.operator.num_nodes
+        worst, nodes = max(equations.contractions, default=0.0), equations.operator.total_nodes
         budget = self.options.max_iter or sufficient_steps(worst, tol, nodes)
         # The solution of a graph must not depend on the other graphs of its batch.
         if start is None or equations.operator.batch is not None:
@@ -163,7 +163,7 @@ class RefinedPlan(Plan):
             equations.operator.norm.kind,
             self.options.tol,
             self.method.name,
-            subnormal_floor(z),
+            subnormal_floor(z, equations.operator.total_nodes),
             (refined.exhausted,) * len(equations),
         )
         return Solution(z, hop, records)
@@ -175,14 +175,15 @@ class RefinedPlan(Plan):
         return self._solution(Refined(z, Measurement(z, z, zero, zero, zero), zero, False), z)
 
 
-def subnormal_floor(z: Tensor) -> float:
+def subnormal_floor(z: Tensor, nodes: int) -> float:
     """Residuals up to this size consist of subnormal numbers only.
 
     Args:
         z (Tensor): The states.
+        nodes (int): Number of nodes, including those of other processes.
 
     Shapes:
         - **z:** ``(equations, num_nodes, channels)``
     """
     info = torch.finfo(z.dtype)
-    return 4 * info.smallest_normal * info.eps * math.sqrt(z[0].numel())
+    return 4 * info.smallest_normal * info.eps * math.sqrt(nodes * z.size(-1))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 
+from mgnni.graph.csr import SparseMatrix
 from mgnni.graph.memo import memoize
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.equation import power
@@ -35,25 +37,29 @@ def summation_gain(operator: Propagation) -> float:
     """
     if operator.longest_row <= LONG_SUM:
         return operator.norm_bound * sum_units(operator.longest_row)
-    length = operator.pattern.lengths.double().to(operator.device)
+    length = operator.lengths.double().to(operator.device).unsqueeze(1)
     units = torch.where(length > LONG_SUM, length, length.sqrt())
-    values = operator.values.detach().abs().double()
-    forth = back = operator.pattern.matrix(values)
-    if not operator.symmetric:  # else the transpose of a large operator would be built for this
-        transposed, order = operator.pattern.transposed
-        back = transposed.matrix(values[order])
-    weight = operator.norm.weight
+    if operator.symmetric and not operator.is_sharded:  # without a transpose, which may be large
+        forth = back = SparseMatrix(operator.pattern, operator.values.detach().abs().double())
+    else:
+        forth, back = operator.magnitudes()
+    weight = None if operator.norm.weight is None else operator.norm.weight.unsqueeze(1)
     if operator.norm.kind == "max" and weight is not None:
-        return float((units * (forth @ weight) / weight).max())
+        return _largest(operator, units * forth.multiply(weight) / weight)
     if operator.norm.kind == "sum" and weight is not None:
-        return float(((back @ (units * weight)) / weight).max())
+        return _largest(operator, back.multiply(units * weight) / weight)
     vector = torch.ones_like(units)
     best = torch.inf
     for _ in range(POWER_STEPS):
-        image = back @ (units.square() * (forth @ vector))
-        best = min(best, float((image / vector).max()) ** 0.5)
-        vector = (vector + image / image.max()) / 2  # stays positive
+        image = back.multiply(units.square() * forth.multiply(vector))
+        best = min(best, _largest(operator, image / vector) ** 0.5)
+        vector = (vector + image / _largest(operator, image)) / 2  # stays positive
     return best
+
+
+def _largest(operator: Propagation, x: Tensor) -> float:
+    """Returns the largest of positive numbers, over the nodes of all processes."""
+    return float(operator.max_over_processes(x.max() if x.numel() else x.new_zeros(())))
 
 
 def rounding_factors(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from mgnni.distributed.halo import RowShard
 from mgnni.graph.propagation import Propagation
 from mgnni.kernels.terms import add_terms
 from mgnni.solve.certify import frobenius
@@ -50,15 +51,18 @@ class Series(Method):
                 del self.expansions[next(iter(self.expansions))]  # the oldest
             self.expansions[tol, max_iter] = self.expand(tol, max_iter)
         expansion = self.expansions[tol, max_iter]
-        # The choice depends on one equation alone, not on what is solved beside it.
-        if bias.device.type == "cpu" and bias[0].numel() > SMALL:
-            z, degrees = self._in_panels(bias, expansion)
-        else:
-            degrees = expansion.degree.view(len(bias), -1).amax(1).tolist()
-            z = self._together(bias, expansion)
+        z, degrees = self.sweep(bias, expansion)
         steps = self.iterations(torch.tensor(degrees).unsqueeze(1))
         steps = steps.expand(-1, self.equations.operator.num_graphs)
         return Proposal(z, steps, expansion.truncated)
+
+    def sweep(self, bias: Tensor, expansion: Expansion) -> tuple[Tensor, list[int]]:
+        """Returns the states, and the number of products of each equation."""
+        # The choice depends on one equation alone, not on what is solved beside it.
+        if bias.device.type == "cpu" and bias[0].numel() > SMALL:
+            return self._in_panels(bias, expansion)
+        degrees: list[int] = expansion.degree.view(len(bias), -1).amax(1).tolist()
+        return self._together(bias, expansion), degrees
 
     def _in_panels(self, bias: Tensor, expansion: Expansion) -> tuple[Tensor, list[int]]:
         """Processes every equation separately, some columns at a time."""
@@ -140,10 +144,7 @@ def _panels(degree: Tensor, separate: bool) -> list[Tensor]:
 def add_terms_of(
     operator: Propagation, expansion: Expansion, order: Tensor, memory: tuple[Tensor, ...]
 ) -> None:
-    """As :func:`evaluate` on three matrices of ``memory``, with one CUDA kernel per term.
-
-    Shapes: ``(columns,)`` for ``order``, ``(num_nodes, columns)`` for each matrix.
-    """
+    """As :func:`evaluate`, by one CUDA kernel per term; matrices ``(num_nodes, columns)``."""
     total, t, t_before = memory
     widths = _widths(expansion.degree[order], 1)
     blocks: dict[int, Tensor] = {}
@@ -172,7 +173,7 @@ def _widths(degree: Tensor, lanes: int) -> list[int]:
 
 
 def evaluate(
-    operator: Propagation,
+    operator: Propagation | RowShard,
     expansion: Expansion,
     order: Tensor,
     memory: Sequence[Tensor],
@@ -183,7 +184,7 @@ def evaluate(
     The change is smaller than the states, and so is its rounding. Returns the number of products.
 
     Args:
-        operator (Propagation): The operator.
+        operator (Propagation or RowShard): The operator.
         expansion (Expansion): The expansions of all columns.
         order (Tensor): The columns to process, with falling degrees.
         memory (Sequence[Tensor]): Four matrices: one for the result, one with the right-hand
@@ -216,7 +217,7 @@ def evaluate(
                 t_before, spare = _narrow(t_before, width, spare), t_before
             else:
                 t_before = _shaped(t_before, nodes, width)
-        if width == 1 and not expansion.chebyshev and memory[1].numel() >= LANES * nodes:
+        if width == 1 and not expansion.chebyshev and memory[1].numel() >= LANES * nodes > 0:
             limit = (scale, tail.tol * float(size) * total.size(1) ** -0.5) if tail else (0, 0.0)
             column, t = int(order[0]), t.clone()
             return _last_column(operator, expansion, column, k, t, total[:, 0], memory[1], *limit)
@@ -238,7 +239,7 @@ def evaluate(
 
 
 def _last_column(
-    operator: Propagation,
+    operator: Propagation | RowShard,
     expansion: Expansion,
     column: int,
     k: int,
@@ -253,7 +254,7 @@ def _last_column(
     A product with one column takes hardly longer than a call, so the number of calls matters.
 
     Args:
-        operator (Propagation): The operator.
+        operator (Propagation or RowShard): The operator.
         expansion (Expansion): The expansions of all columns.
         column (int): The column.
         k (int): Index of the next term.

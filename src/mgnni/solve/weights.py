@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,6 +63,8 @@ class Weights:
         exact (bool, optional): Whether eigenpairs always come from LAPACK, never from the faster
             CUDA kernel. (default: :obj:`False`)
         transpose_of (Weights, optional): The weights whose transposes these are.
+        agreed (Callable, optional): Returns a tensor of the first of several processes. All of
+            them must use the same eigenpairs, to the last digit.
 
     Shapes:
         - **tensor:** ``(equations, channels, channels)``
@@ -71,6 +74,7 @@ class Weights:
     gram: float | None = None
     exact: bool = False
     transpose_of: Weights | None = None
+    agreed: Callable[[Tensor], Tensor] | None = None
 
     @property
     def channels(self) -> int:
@@ -97,13 +101,17 @@ class Weights:
     @cached_property
     def eigenpairs(self) -> Eigenpairs:
         """Eigenpairs of symmetric weights, computed in float64 so that they add no error."""
-        usable = self.gram is not None and self.channels and not self.exact and self.tensor.is_cuda
+        exact = self.exact or self.agreed is not None
+        usable = self.gram is not None and self.channels and not exact and self.tensor.is_cuda
         if usable and has_eigenpairs(self.tensor):
             values, vectors = self.device_eigenpairs()
             kept = self.channels
             error = CLOSE * values.size(1)
             return Eigenpairs(values[:, :kept].cpu(), vectors[..., :kept].contiguous(), error)
         values, vectors = _decomposed(self.tensor)
+        if self.agreed is not None:
+            both = self.agreed(torch.cat([values.unsqueeze(1), vectors], 1))
+            values, vectors = both[:, 0], both[:, 1:]
         return Eigenpairs(values.cpu(), vectors.to(self.tensor))
 
     def device_eigenpairs(self, basis: Tensor | None = None) -> tuple[Tensor, Tensor]:

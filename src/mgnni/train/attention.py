@@ -31,6 +31,8 @@ def attention_sample(fitted: Fitted, graph: Data) -> dict[str, Any] | None:
         attention over several scales.
     """
     scales = fitted.states
+    if fitted.regression:  # no classes to take means over
+        return None
     if len(scales) < 2 or getattr(fitted.config.model, "fusion", "") != "attention":
         return None
     try:

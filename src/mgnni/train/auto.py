@@ -196,7 +196,7 @@ class _Contest:
                     self._note(one, rung)
                     spent()
                     self._save()
-            alive = survivors(alive)
+            alive = survivors(alive, record["metric"])
             for one in record["candidates"]:
                 if one not in alive:  # free its memory
                     self.contenders.pop(one["name"], None)
@@ -226,7 +226,7 @@ class _Contest:
 
     def _choose(self, spent: float) -> None:
         record = self.record
-        record["candidates"].sort(key=rank)
+        record["candidates"].sort(key=lambda one: rank(one, record["metric"]))
         best = record["candidates"][0]
         if best["validation"] is None:
             raise MgnniError(

@@ -21,7 +21,12 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 _PRECISIONS = {"32": "32-true", "tf32": "32-true", "64": "32-true", "bf16": "bf16-mixed"}
 
 
-def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fabric:
+def make_fabric(
+    device: str,
+    precision: str,
+    deterministic: bool = False,
+    own: torch.device | None = None,
+) -> Fabric:
     """Return a Fabric for a device and a precision.
 
     Args:
@@ -30,6 +35,8 @@ def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fab
             outside of the equilibrium equations on accelerators that support it.
         deterministic (bool, optional): Allow deterministic algorithms only.
             (default: :obj:`False`)
+        own (torch.device, optional): The device of this process, if there are several.
+            (default: :obj:`None`)
     """
     try:
         from lightning_fabric import Fabric
@@ -38,6 +45,7 @@ def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fab
             error
         )
     check_choice("device", device, DEVICES)
+    device = device if own is None else own.type
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     missing = {
@@ -52,7 +60,8 @@ def make_fabric(device: str, precision: str, deterministic: bool = False) -> Fab
         torch.use_deterministic_algorithms(True)
     # Its message about the precision would interrupt a progress bar.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    return Fabric(accelerator=device, devices=1, precision=_PRECISIONS[precision])  # type: ignore[arg-type]
+    devices = 1 if own is None or own.index is None else [own.index]
+    return Fabric(accelerator=device, devices=devices, precision=_PRECISIONS[precision])  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager

@@ -17,26 +17,34 @@ from mgnni.train.config import Config
 from mgnni.train.runs import INITIAL, Run, dropout_keys, dropout_offset
 
 
-def build_model(config: Config, in_channels: int, out_channels: int, level: str) -> GraphModel:
+def build_model(
+    config: Config, in_channels: int, out_channels: int, level: str, regression: bool = False
+) -> GraphModel:
     """Build the model of a configuration.
 
     Args:
         config (Config): Model and training hyperparameters.
         in_channels (int): Number of input features.
-        out_channels (int): Number of classes or labels.
+        out_channels (int): Number of classes, labels or numbers to predict.
         level (str): ``"node"`` or ``"graph"``.
+        regression (bool, optional): Whether numbers are predicted. (default: :obj:`False`)
     """
     options = dict(vars(config.model))
     hidden = options.pop("hidden_channels")
-    return make_model(
+    model = make_model(
         config.architecture, in_channels, hidden, out_channels, level=level, **options
     )
+    if regression:
+        model.predict_numbers()
+    return model
 
 
-def meta_model(config: Config, in_channels: int, out_channels: int, level: str) -> GraphModel:
+def meta_model(
+    config: Config, in_channels: int, out_channels: int, level: str, regression: bool = False
+) -> GraphModel:
     """As :func:`build_model`, on the meta device: without memory and random numbers."""
     with torch.device("meta"):
-        return build_model(config, in_channels, out_channels, level)
+        return build_model(config, in_channels, out_channels, level, regression)
 
 
 def num_parameters(config: Config, in_channels: int, out_channels: int, level: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import fmean
 
+from mgnni.data.metric_names import shown, unit
 from mgnni.train.runs import Epoch
 
 
@@ -29,7 +30,8 @@ def epoch_bar(
             if not bar.disable:
                 bar.set_description(_runs(epoch), refresh=False)
                 if epoch.best_metric:
-                    text = f"best val {100 * fmean(epoch.best_metric):.1f} %"
+                    best = shown(epoch.metric, fmean(epoch.best_metric), digits=1)
+                    text = f"best val {best}{unit(epoch.metric)}"
                     bar.set_postfix_str(text, refresh=False)
                 bar.update(epoch.epoch - bar.n)
             if then is not None:

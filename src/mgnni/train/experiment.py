@@ -16,7 +16,7 @@ from mgnni.errors import ArgumentError, DataError
 from mgnni.models.base import GraphModel
 from mgnni.train.config import Config
 from mgnni.train.ensemble import meta_model
-from mgnni.train.learner import check_graphs
+from mgnni.train.inputs import check_graphs
 from mgnni.train.runs import Run
 from mgnni.train.source import Source
 
@@ -68,10 +68,15 @@ class Experiment:
         task, rule = self.task, get_rule(self.rule)
         if getattr(self.config.model, "input_map", None) == "graph":
             object.__setattr__(self, "config", _bound_to_graph(self.config, task))
-        if self.config.class_weight == "balanced" and task.multilabel:
+        if self.config.class_weight == "balanced" and (task.multilabel or task.regression):
+            what = "numbers to predict" if task.regression else "a task with several"
             raise ArgumentError(
-                "'class_weight' balanced needs one label per row (got a task with several); use "
-                "'none'"
+                f"'class_weight' balanced needs one label per row (got {what}); use 'none'"
+            )
+        if task.regression and rule.needs_test_curve:
+            raise ArgumentError(
+                f"'rule' must be 'validation' for numbers to predict (got {self.rule!r}, which "
+                "repeats published protocols of classification); leave it out"
             )
         check_graphs(task.graphs, task.num_features)
         for split in self.splits:
@@ -100,7 +105,8 @@ class Experiment:
     def model(self) -> GraphModel:
         """The model on the meta device; building it checks its options."""
         task = self.task
-        return meta_model(self.config, task.num_features, len(task.classes), task.level)
+        sizes = task.num_features, len(task.classes)
+        return meta_model(self.config, *sizes, task.level, task.regression)
 
     @property
     def size(self) -> int:

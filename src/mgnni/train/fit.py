@@ -15,6 +15,7 @@ import torch
 from mgnni.data.inspection.advice import advise
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
+from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError, DataWarning
 from mgnni.models.catalog import MGNNI
 from mgnni.train.attention import attention_sample
@@ -28,6 +29,7 @@ from mgnni.train.inputs import bound_graph
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
+from mgnni.train.shared_folder import open_folder
 from mgnni.train.source import Source, balanced_source, describe_source, find_source
 from mgnni.train.training import OnEpoch, Training
 from mgnni.train.tuned import find_preset
@@ -47,6 +49,7 @@ def fit(
     config: Config | None = None,
     options: dict[str, Any] | None = None,
     tables: TableOptions | None = None,
+    task: str | None = None,
     metric: str | None = None,
     num_splits: int = 1,
     folds: int | None = None,
@@ -59,6 +62,7 @@ def fit(
     on_epoch: Callable[[Epoch], None] | None = None,
     progress: bool | None = None,
     budget: float | None = None,
+    mesh: ProcessMesh | None = None,
     **changes: Any,
 ) -> Fitted:
     """Train a model on a benchmark, on files, or on PyG objects.
@@ -88,6 +92,8 @@ def fit(
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
         tables (TableOptions, optional): Names of the columns of your files and how to read them,
             see :class:`~mgnni.TableOptions`. (default: :obj:`None`)
+        task (str, optional): ``"regression"`` to predict the numbers in the label columns, or
+            ``"classification"``. (default: that of ``tables``)
         metric (str, optional): Metric to select and report by; ``None`` uses that of the task.
             (default: :obj:`None`)
         num_splits (int, optional): Number of splits to draw if the data have none.
@@ -117,6 +123,8 @@ def fit(
             (default: :obj:`None`)
         budget (float, optional): Minutes for the choice and the training with ``model="auto"``.
             (default: four, and one more per run)
+        mesh (ProcessMesh, optional): Processes that train together and call this function alike,
+            see :func:`mgnni.distributed.mesh.start_mesh`. (default: :obj:`None`)
         **changes (Any): Fields of :class:`~mgnni.Config` or of its model to replace.
 
     Returns:
@@ -125,20 +133,19 @@ def fit(
     source = find_source(
         data,
         options=options,
-        tables=tables,
+        tables=tables if task is None else replace(tables or TableOptions(), task=task),
         metric=metric,
         rule=rule,
         num_splits=num_splits,
         folds=folds,
     )
-    task, runs = source.task, runs_of(source.task, split, seed)
-    folder = None if output is None else Path(output)
+    runs, folder = runs_of(source.task, split, seed), None if output is None else Path(output)
     if resume and folder is not None:
         check_resumable(folder)
-    if model == AUTO and (config is not None or preset != "paper"):
+    if model == AUTO and (config is not None or preset != "paper" or mesh is not None):
         raise ArgumentError(
-            "'model' 'auto' chooses a configuration itself (got another as well); leave out "
-            "'config' and 'preset'"
+            "'model' 'auto' chooses a configuration itself, in one process (got another as well, "
+            "or a mesh); leave out 'config', 'preset' and 'mesh', or name the model"
         )
     if budget is not None and model != AUTO:
         raise ArgumentError(
@@ -148,7 +155,7 @@ def fit(
     if model == AUTO:
         from mgnni.train.auto import choose  # which needs this module
 
-        config = with_training_options(find_preset(source.preset, task.level), changes)
+        config = with_training_options(find_preset(source.preset, source.task.level), changes)
         source = balanced_source(source, config, metric)
         _warn_about(source, config)
         base = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
@@ -156,7 +163,7 @@ def fit(
         with epoch_bar(chosen.experiment.config.epochs, progress, on_epoch) as follow:
             return train(chosen.experiment, folder, resume, follow, start=chosen.state)
     if config is None:
-        config = find_preset(source.preset, task.level, preset, model)
+        config = find_preset(source.preset, source.task.level, preset, model)
     elif model not in (None, config.architecture):
         raise ArgumentError(
             f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "
@@ -166,8 +173,9 @@ def fit(
     source = balanced_source(source, config, metric)
     _warn_about(source, config)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
-    with epoch_bar(config.epochs, progress, on_epoch) as follow:
-        return train(experiment, folder, resume, follow)
+    shown = progress if mesh is None or mesh.rank == 0 else False
+    with epoch_bar(config.epochs, shown, on_epoch) as follow:
+        return train(experiment, folder, resume, follow, mesh=mesh)
 
 
 @settings_restored()
@@ -179,6 +187,7 @@ def train(
     on_note: Callable[[str], None] | None = None,
     on_start: Callable[[], None] | None = None,
     start: dict[str, Any] | None = None,
+    mesh: ProcessMesh | None = None,
 ) -> Fitted:
     """Run an experiment.
 
@@ -196,14 +205,17 @@ def train(
             been checked. (default: :obj:`None`)
         start (dict[str, Any], optional): State of the same training after some epochs, see
             :meth:`~mgnni.train.training.Training.state`. (default: :obj:`None`)
+        mesh (ProcessMesh, optional): The processes that train together; all of them call this
+            function, and the first one writes the folder. (default: :obj:`None`)
     """
     on_epoch, on_note = on_epoch or _ignore, on_note or warnings.warn
     if resume and output is None:
         raise ArgumentError("'resume' needs 'output', the folder to continue in")
-    fabric = make_fabric(experiment.device, experiment.config.precision, experiment.deterministic)
-    jobs = count_jobs(experiment, fabric.device)
+    about = experiment.config.precision, experiment.deterministic
+    fabric = make_fabric(experiment.device, *about, None if mesh is None else mesh.device)
+    jobs = 1 if mesh is not None else count_jobs(experiment, fabric.device)
     with one_thread(experiment.single_threaded(fabric.device)):
-        training, began = Training(experiment, fabric), time.perf_counter()
+        training, began = Training(experiment, fabric, mesh), time.perf_counter()
         if fabric.device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]  # no device has been used yet
             torch.cuda.reset_peak_memory_stats(fabric.device)
@@ -214,7 +226,7 @@ def train(
             on_start()
             _run(training, jobs, on_epoch, lambda: None)
             return _fitted(training, time.perf_counter() - began, jobs)
-        with Folder(output, experiment.checkpoint_every) as folder:
+        with open_folder(output, experiment.checkpoint_every, mesh) as folder:
             state = folder.open(make_header(training), resume)
             if folder.complete:
                 report, graphs = folder.report(), experiment.task.graphs
@@ -280,6 +292,7 @@ def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
         data=task.graphs,
         graph=bound_graph(training.config, task.graphs),
         thresholds=tuple(one.threshold for one in results) if binary else (),
+        regression=task.regression,
     )
     if task.unit == "node" and training.experiment.size <= EXPLAINED:
         sample = attention_sample(fitted, task.graphs[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,25 +12,25 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data, Dataset
+from torch_geometric.data import Data, Dataset
 
+from mgnni.data.metric_names import gain
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema
 from mgnni.errors import ArgumentError, DataError, check_choice
 from mgnni.files import atomic_write
 from mgnni.layers.blocks import state_names
-from mgnni.layers.fusion import ScaleConcat
 from mgnni.models.base import GraphModel
-from mgnni.models.mgnni import MGNNI
 from mgnni.train.config import Config, from_dict
 from mgnni.train.decision import Explained, decide
 from mgnni.train.ensemble import build_model, meta_model
 from mgnni.train.folder import load_checkpoint
-from mgnni.train.inputs import check_bound_graph, model_inputs
-from mgnni.train.learner import check_graphs, prepared
+from mgnni.train.inputs import check_bound_graph, check_graphs, model_inputs
+from mgnni.train.outputs import model_outputs
 from mgnni.train.report import versions
 from mgnni.train.runs import Run
+from mgnni.train.weight_check import check_weights
 
 KIND, FORMAT = "mgnni-model", 1
 
@@ -42,7 +43,8 @@ class Fitted:
         config: Model and training hyperparameters.
         level: ``"node"`` or ``"graph"``.
         multilabel: Whether a row has several labels.
-        classes: Names of the classes, in the order of the columns of :meth:`predict_proba`.
+        classes: Names of the classes, in the order of the columns of :meth:`predict_proba`, or of
+            the numbers that are predicted.
         num_features: Number of input features.
         metric: Name of the metric that selects the best run.
         runs: Splits and seeds of the weights.
@@ -54,6 +56,7 @@ class Fitted:
         graph: Hash of the only graph that the model can predict; ``None`` if it can predict others.
         thresholds: For two classes, the probability of the second one above which each run predicts
             it, chosen on its validation set; ``None`` for the more probable class.
+        regression: Whether numbers are predicted.
     """
 
     config: Config
@@ -70,20 +73,23 @@ class Fitted:
     data: tuple[Data, ...] | None = None
     graph: str | None = None
     thresholds: tuple[float | None, ...] = ()
+    regression: bool = False
 
     def __repr__(self) -> str:
         val = self.val[self.best].get(self.metric)
         score = "" if val is None else f", best validation {self.metric}={val:.4f}"
-        return (
-            f"{type(self).__name__}({self.config.architecture}, level={self.level!r}, "
-            f"features={self.num_features}, classes={len(self.classes)}, runs={len(self.runs)}"
-            f"{score})"
-        )
+        splits = 0 if self.report is None else self.report["data"]["splits"]
+        trained = len({run.split for run in self.runs})  # by default `fit` trains one only
+        runs = f"{len(self.runs)}{f' ({trained} of {splits} splits)' * (splits > trained)}"
+        name, level = self.config.architecture, self.level
+        what = f"features={self.num_features}, classes={len(self.classes)}, runs={runs}"
+        return f"{type(self).__name__}({name}, level={level!r}, {what}{score})"
 
     @property
     def best(self) -> int:
         """Index of the run with the best validation metric; the first one if several are equal."""
-        values = [one.get(self.metric, float("-inf")) for one in self.val]
+        name = self.metric
+        values = [gain(name, one[name]) if name in one else -math.inf for one in self.val]
         return values.index(max(values))
 
     @property
@@ -104,20 +110,29 @@ class Fitted:
                 f"'run' must lie between 0 and {len(self.weights) - 1} (got {place})"
             )
         with torch.random.fork_rng(devices=[]):  # the initial weights are overwritten below
-            model = build_model(self.config, self.num_features, len(self.classes), self.level)
+            model = build_model(self.config, *self._sizes)
         if self.config.precision == "64":
             model = model.double()
         model.load_state_dict(self.weights[place])
         return model.eval()
 
+    @property
+    def _sizes(self) -> tuple[int, int, str, bool]:
+        return self.num_features, len(self.classes), self.level, self.regression
+
     def predict(
         self, data: Any = None, *, run: int | None = None, threshold: float | None = None
     ) -> Tensor:
-        """Return the class index of each row; with the arguments of :meth:`explain`.
+        """Return the class index or number of each row; with the arguments of :meth:`explain`.
 
         Shapes:
-            - **output:** ``(rows,)``, or 0/1 of shape ``(rows, labels)`` for several labels
+            - **output:** ``(rows,)``, or ``(rows, labels)`` for several labels (0/1) or numbers
         """
+        if self.regression:
+            if threshold is not None:
+                raise ArgumentError("'threshold' is for two classes (got a model of numbers)")
+            numbers = self.outputs(self.read(data), run)[0]
+            return numbers.squeeze(1) if len(self.classes) == 1 else numbers
         chosen = self.explain(self.read(data), run, threshold).chosen.long()
         return chosen if self.multilabel else chosen.argmax(1)
 
@@ -163,7 +178,6 @@ class Fitted:
         """Return the threshold of a run; ``None`` if it predicts the most probable class."""
         return self.thresholds[self.best if run is None else run] if self.thresholds else None
 
-    @torch.no_grad()
     def explain(
         self, graphs: Sequence[Data], run: int | None = None, threshold: float | None = None
     ) -> Explained:
@@ -176,32 +190,33 @@ class Fitted:
             threshold (float, optional): Probability of the second of two classes above which it is
                 predicted; ``None`` uses that of the run. (default: :obj:`None`)
         """
+        if self.regression:
+            raise ArgumentError(
+                "'explain' returns classes and probabilities (got a model of numbers); use "
+                "predict, or outputs"
+            )
+        logits, attention = self.outputs(graphs, run)
+        threshold = self.threshold(run) if threshold is None else threshold
+        return decide(logits, attention, self.multilabel, threshold)
+
+    def outputs(
+        self, graphs: Sequence[Data], run: int | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return logits, or predicted numbers, and scale weights.
+
+        Args:
+            graphs (Sequence[Data]): Graphs with the features of the training.
+            run (int, optional): Index of the run that predicts; ``None`` uses the best one.
+                (default: :obj:`None`)
+
+        Shapes:
+            - **output:** ``(rows, classes)``, and ``(rows, states)`` if the model weighs scales
+        """
         if not graphs:
             raise ArgumentError("'data' must hold at least one graph (got none)")
         check_graphs(graphs, self.num_features)
         check_bound_graph(self.config, graphs, self.graph)
-        model = self.model(run)
-        dtype = next(model.parameters()).dtype
-        scores, attentions = [], []
-        size = len(graphs) if len(graphs) == 1 else self.config.batch_size
-        for start in range(0, len(graphs), size):
-            some = [prepared(graph, self.config) for graph in graphs[start : start + size]]
-            batch = Batch.from_data_list([model_inputs(graph) for graph in some])
-            several = batch.batch if len(graphs) > 1 or self.level == "graph" else None
-            inputs = (batch.x.to(dtype), batch.edge_index, batch.edge_weight, several)
-            if isinstance(model, MGNNI) and not isinstance(model.fusion, ScaleConcat):
-                logits, weight = model(*inputs, return_attention=True)
-            else:
-                logits, weight = model(*inputs), None
-            if self.level == "graph" and weight is not None:
-                total = weight.new_zeros(batch.num_graphs, weight.size(1))
-                count = torch.bincount(batch.batch, minlength=batch.num_graphs).clamp(min=1)
-                weight = total.index_add_(0, batch.batch, weight) / count.unsqueeze(1)
-            scores.append(logits)
-            attentions += [] if weight is None else [weight]
-        logits, attention = torch.cat(scores), torch.cat(attentions) if attentions else None
-        threshold = self.threshold(run) if threshold is None else threshold
-        return decide(logits, attention, self.multilabel, threshold)
+        return model_outputs(self.model(run), graphs, self.config, self.level)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of a model file: tensors and plain data."""
@@ -221,6 +236,7 @@ class Fitted:
             "weights": list(self.weights),
             "graph": self.graph,
             "thresholds": list(self.thresholds),
+            "regression": self.regression,
         }
 
     def save(self, path: str | Path) -> None:
@@ -278,21 +294,4 @@ class Fitted:
             raise ValueError("thresholds must be one per run, or none")
         if self.schema is not None and len(self.schema.feature_names) != self.num_features:
             raise ValueError(f"the schema does not have {self.num_features} features")
-        model = meta_model(self.config, self.num_features, len(self.classes), self.level)
-        wanted = {name: _form(one) for name, one in model.state_dict().items()}
-        for weights in self.weights:
-            found = {name: _form(one) for name, one in weights.items()}
-            for name in sorted(wanted.keys() | found.keys()):
-                if wanted.get(name) != found.get(name):
-                    raise ValueError(
-                        f"weight {name} must be {wanted.get(name, 'absent')} (got "
-                        f"{found.get(name, 'none')})"
-                    )
-            if any(one.is_meta for one in weights.values()):
-                raise ValueError("weights must have values")
-
-
-def _form(tensor: Tensor) -> str:
-    """Describe what a weight must have in common with that of the model."""
-    kind = "a float" if tensor.is_floating_point() else f"a {tensor.dtype}"
-    return f"{kind} tensor of shape {tuple(tensor.shape)}, {tensor.layout}"
+        check_weights(self.weights, meta_model(self.config, *self._sizes))

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
-from mgnni.errors import DataError, MgnniError
+from mgnni.errors import DataError, LostProcessError, MgnniError
 from mgnni.files import atomic_write, read_object
 from mgnni.train.config import Config
 from mgnni.train.experiment import CHECKPOINT_EVERY
@@ -126,6 +126,8 @@ class Folder:
             if state.get("epochs", training.config.epochs) < training.config.epochs:
                 reopen(training)
             return float(state["seconds"])
+        except LostProcessError:
+            raise
         # Tensors and plain data of another shape: any error is possible.
         except Exception as error:
             raise DataError(

@@ -125,9 +125,13 @@ class GraphLearner(Learner):
                 return self.step(*batch), self.log
         return self._captured[key].run()
 
+    def _eval_units(self, part: str) -> Tensor:
+        """Return the graphs that this process evaluates."""
+        return self.task.splits[self.runs[0].split].part(part)
+
     def _inputs_of(self, part: str) -> list[tuple[Any, ...]]:
         if part not in self._eval_inputs:
-            units = self.task.splits[self.runs[0].split].part(part)
+            units = self._eval_units(part)
             chunks = torch.split(units, self.config.batch_size) if units.numel() else ()
             self._eval_inputs[part] = [self._inputs(chunk) for chunk in chunks]
         return self._eval_inputs[part]
@@ -136,7 +140,11 @@ class GraphLearner(Learner):
         """Return the logits of a part, for the one run."""
         split = self.runs[0].split
         every = self.task.rows_of(self.task.splits[split].part(part))
-        logits = [self.forward(inputs)[0] for inputs in self._inputs_of(part)]
+        stacked = self._logits_of(part)
         wanted = torch.isin(every, self.task.rows(split, part))
-        stacked = torch.cat(logits) if logits else torch.empty(0, len(self.task.classes))
         return [stacked[wanted.to(stacked.device)]]
+
+    def _logits_of(self, part: str) -> Tensor:
+        """Return the logits of all rows of a part, with a label or without."""
+        logits = [self.forward(inputs)[0] for inputs in self._inputs_of(part)]
+        return torch.cat(logits) if logits else torch.empty(0, len(self.task.classes))

@@ -61,3 +61,20 @@ def check_bound_graph(config: Config, graphs: Sequence[Data], expected: str | No
             f"nodes input_map='graph' embeds (got other edges, between {nodes} nodes); train with "
             "input_map='mlp' to predict on other graphs"
         )
+
+
+def check_graphs(graphs: Sequence[Data], num_features: int) -> None:
+    """Check that graphs can be batched for a model with this number of features."""
+    weighted = graphs[0].edge_weight is not None
+    for index, graph in enumerate(graphs):
+        if graph.num_features != num_features:
+            problem = (
+                f"must have {num_features} features, as in training (got {graph.num_features})"
+            )
+        elif graph.num_nodes == 0:
+            problem = "must have nodes (got none); leave it out"
+        elif (graph.edge_weight is not None) != weighted:
+            problem = "must have an edge_weight if and only if graph 0 has one; complete them"
+        else:
+            continue
+        raise DataError(f"graph {index} (from 0): {problem}")

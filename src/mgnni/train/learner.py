@@ -13,14 +13,16 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from mgnni.data.targets import target_scale
 from mgnni.data.task import Task
-from mgnni.errors import DataError, DivergenceError
+from mgnni.distributed.mesh import ProcessMesh
+from mgnni.errors import DivergenceError
 from mgnni.implicit.linear import deferred
 from mgnni.solve.result import SolveLog
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.ensemble import Ensemble, build_model
-from mgnni.train.loss import row_losses
+from mgnni.train.loss import number_losses, row_losses
 from mgnni.train.runs import Run
 from mgnni.train.schedule import lr_factor
 
@@ -40,23 +42,6 @@ def prepared(graph: Data, config: Config) -> Data:
     return graph
 
 
-def check_graphs(graphs: Sequence[Data], num_features: int) -> None:
-    """Check that graphs can be batched for a model with this number of features."""
-    weighted = graphs[0].edge_weight is not None
-    for index, graph in enumerate(graphs):
-        if graph.num_features != num_features:
-            problem = (
-                f"must have {num_features} features, as in training (got {graph.num_features})"
-            )
-        elif graph.num_nodes == 0:
-            problem = "must have nodes (got none); leave it out"
-        elif (graph.edge_weight is not None) != weighted:
-            problem = "must have an edge_weight if and only if graph 0 has one; complete them"
-        else:
-            continue
-        raise DataError(f"graph {index} (from 0): {problem}")
-
-
 class Learner(ABC):
     """Runs of one configuration on one task, trained side by side.
 
@@ -65,12 +50,19 @@ class Learner(ABC):
         config (Config): Model and training hyperparameters.
         runs (Sequence[Run]): Splits and seeds; logits have shape ``(runs, rows, classes)``.
         fabric (Fabric): Device and precision.
+
+    Attributes:
+        mesh (ProcessMesh, optional): The processes that share a batch.
     """
+
+    mesh: ProcessMesh | None = None
 
     def __init__(self, task: Task, config: Config, runs: Sequence[Run], fabric: Fabric) -> None:
         self.task, self.config, self.fabric = task, config, fabric
         self.certificates = Certificates()
         self.ensemble = Ensemble(self._build, runs)
+        if task.regression:
+            self._standardize()
         if config.precision == "64":
             self.ensemble.double()
         on_cuda = fabric.device.type == "cuda"
@@ -88,7 +80,24 @@ class Learner(ABC):
 
     def _build(self) -> nn.Module:
         task = self.task
-        return build_model(self.config, task.num_features, len(task.classes), task.level)
+        sizes = task.num_features, len(task.classes)
+        return build_model(self.config, *sizes, task.level, task.regression)
+
+    def _standardize(self) -> None:
+        """Give every run the mean and deviation of its own training targets."""
+        buffers = self.ensemble.named_stacks()[1]
+        for place, run in enumerate(self.runs):
+            mean, deviation = target_scale(self.task.targets(run.split, "train"))
+            buffers["target_scale.mean"][place] = mean
+            buffers["target_scale.deviation"][place] = deviation
+
+    def losses(self, outputs: Tensor, labels: Tensor, place: int | None = None) -> Tensor:
+        """Return the loss of every row, for all runs or for the one in a place."""
+        if not self.task.regression:
+            return row_losses(outputs, labels)
+        found = self.ensemble.named_stacks()[1]["target_scale.deviation"]
+        deviation = found.unsqueeze(1) if place is None else found[place]
+        return number_losses(outputs, labels, deviation, self.task.metric == "mae")
 
     @property
     def runs(self) -> list[Run]:
@@ -106,7 +115,9 @@ class Learner(ABC):
     def train_epoch(self, epoch: int) -> list[float]:
         """Train for one epoch and return the mean loss of each run."""
         self.set_lr(epoch)
-        before = self.step_state(clone=True) if self.fabric.device.type == "cuda" else None
+        # Processes that train together must all repeat an epoch, or none.
+        defers = self.fabric.device.type == "cuda" and self.mesh is None
+        before = self.step_state(clone=True) if defers else None
         losses, converged = self._steps(epoch, deferred() if before is not None else nullcontext())
         if not converged and before is not None:
             # Repeat the epoch with solves that are corrected, or fail with an error.
@@ -136,6 +147,10 @@ class Learner(ABC):
             else:
                 group["lr"] = lr
 
+    def all_certificates(self) -> Certificates:
+        """Return the certificates of all solves, including those of other processes."""
+        return self.certificates
+
     @property
     def log(self) -> SolveLog:
         """Solver statistics of the last pass."""
@@ -146,9 +161,12 @@ class Learner(ABC):
         """Train on a batch; return the loss of each run, without host-device synchronisation."""
         self.module.train()
         self.optimizer.zero_grad()
-        loss = row_losses(self.module(*inputs), labels)
+        loss = self.losses(self.module(*inputs), labels)
         loss = (loss * weight).sum(-1)
         self.fabric.backward(loss.sum())
+        if self.mesh is not None:  # every process had a part of the loss
+            self.mesh.sum_gradients(self.ensemble.stacks)
+            loss = self.mesh.sum(loss.detach())
         if self.config.clip is not None:
             self._clip(self.config.clip)
         self.optimizer.step()
@@ -198,9 +216,10 @@ class Learner(ABC):
     def validate(self) -> list[tuple[float, float]]:
         """Return loss and metric of each run on its validation set."""
         found = []
-        for run, scores in zip(self.runs, self.scores("val"), strict=True):
+        for place, scores in enumerate(self.scores("val")):
+            run = self.runs[place]
             targets = self.task.targets(run.split, "val").to(scores.device)
-            loss = float(row_losses(scores, targets).mean())
+            loss = float(self.losses(scores, targets, place).mean())
             found.append((loss, self.task.evaluate(scores, run.split, "val")[self.task.metric]))
         return found
 

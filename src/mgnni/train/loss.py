@@ -1,4 +1,4 @@
-"""The loss of every row, and its weight."""
+"""The loss of every row, of classes or of numbers, and its weight."""
 
 from __future__ import annotations
 
@@ -46,3 +46,25 @@ def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
         return losses.mean(-1)
     log = logits.log_softmax(-1)
     return -log.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+
+
+def number_losses(predicted: Tensor, targets: Tensor, deviation: Tensor, absolute: bool) -> Tensor:
+    r"""Return the loss of every row: squared or absolute errors in units of the deviation.
+
+    .. math::
+        \ell_i = \frac{1}{T} \sum_t \left( \frac{p_{it} - y_{it}}{\sigma_t} \right)^2
+        \quad \text{or} \quad \frac{1}{T} \sum_t \frac{|p_{it} - y_{it}|}{\sigma_t}.
+
+    Args:
+        predicted (Tensor): Predicted numbers.
+        targets (Tensor): True numbers.
+        deviation (Tensor): Standard deviation :math:`\sigma` of each target.
+        absolute (bool): Whether to return absolute errors.
+
+    Shapes:
+        - **predicted**, **targets:** ``(*, rows, targets)``
+        - **deviation:** ``(*, 1, targets)``, or ``(targets,)``
+        - **output:** ``(*, rows)``
+    """
+    error = (predicted - targets) / deviation
+    return (error.abs() if absolute else error.square()).mean(-1)

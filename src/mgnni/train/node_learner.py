@@ -15,7 +15,7 @@ from mgnni.layers.mlp import sparse_features
 from mgnni.train.captured import CapturedEpoch, NotCapturable
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared
-from mgnni.train.loss import row_losses, row_weights
+from mgnni.train.loss import row_weights
 from mgnni.train.runs import Run
 
 if TYPE_CHECKING:
@@ -39,17 +39,21 @@ class NodeLearner(Learner):
         order = node_order(graph.x, graph.edge_index, graph.edge_weight)
         self.place = torch.argsort(order)  # row of each node in the inputs
         x = graph.x[order].to(torch.float64 if config.precision == "64" else torch.float32)
-        self.inputs: tuple[Any, ...] = tuple(
-            None if part is None else part.to(fabric.device)
-            for part in (x, self.place[graph.edge_index], graph.edge_weight)
-        )
-        if self._sparse(x):
-            self.inputs = (sparse_features(x).to(fabric.device), *self.inputs[1:])
+        self.dtype = x.dtype
+        self.inputs = self._inputs(x, self.place[graph.edge_index], graph.edge_weight)
         self.parts = {part: self._part(part) for part in ("train", "val")}
         self._logits: Tensor | None = None  # of the current weights
         self._validated: Tensor | None = None  # by the captured epoch
         self._captured: CapturedEpoch | None = None
         self.capturable = fabric.device.type == "cuda" and config.precision in ("32", "tf32")
+
+    def _inputs(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[Any, ...]:
+        """Return the inputs of the model on the device of the training."""
+        x = sparse_features(x) if self._sparse(x) else x
+        return tuple(
+            None if part is None else part.to(self.fabric.device)
+            for part in (x, edge_index, edge_weight)
+        )
 
     def _sparse(self, x: Tensor) -> bool:
         """Whether a sparse product with the features is faster."""
@@ -64,10 +68,11 @@ class NodeLearner(Learner):
         No run gets a label of a node that is not in its own part.
         """
         task, n = self.task, self.task.num_rows
-        wide = (len(task.classes),) if task.multilabel else ()
+        wide = (len(task.classes),) if task.multilabel or task.regression else ()
         dtype = torch.float32 if task.multilabel else torch.long
+        dtype = torch.float64 if task.regression else dtype
         labels = torch.zeros(len(self.runs), n, *wide, dtype=dtype)
-        weight = torch.zeros(len(self.runs), n, dtype=self.inputs[0].dtype)
+        weight = torch.zeros(len(self.runs), n, dtype=self.dtype)
         for place, run in enumerate(self.runs):
             rows = self.place[task.rows(run.split, part)]
             targets = task.targets(run.split, part)
@@ -125,7 +130,7 @@ class NodeLearner(Learner):
     def loss_and_accuracy(self, logits: Tensor) -> Tensor:
         """Return loss and accuracy of each run on its validation set, shape ``(runs, 2)``."""
         labels, weight = self.parts["val"]
-        loss = (row_losses(logits, labels) * weight).sum(-1).double()
+        loss = (self.losses(logits, labels) * weight).sum(-1).double()
         known = weight > 0
         right = logits.argmax(-1) == labels if labels.dim() < logits.dim() else known
         count = known.sum(-1).clamp(min=1)

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch_geometric.utils import is_undirected
 
+from mgnni.data.metric_names import OF_NUMBERS, gain, shown, unit
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError
 from mgnni.models.catalog import MGNNI
@@ -199,29 +200,32 @@ def half(count: int) -> int:
     return -(-count // 2)
 
 
-def survivors(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def survivors(results: Sequence[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     """Return the better half, and the model without the graph, which is fast, as a reference.
 
     Args:
         results (Sequence[dict[str, Any]]): Results of the candidates at a rung.
+        metric (str): Name of the metric.
     """
-    ranked = sorted((one for one in results if one["error"] is None), key=rank)
+    ranked = sorted(
+        (one for one in results if one["error"] is None), key=lambda one: rank(one, metric)
+    )
     kept = ranked[: half(len(ranked))]
     return kept + [one for one in ranked[len(kept) :] if one["name"] == WITHOUT_GRAPH]
 
 
-def rank(result: Mapping[str, Any]) -> tuple[Any, ...]:
+def rank(result: Mapping[str, Any], metric: str) -> tuple[Any, ...]:
     """Order results: the best validation metric first, ties by loss; failures last."""
     if result["validation"] is None:
         return (1,)
-    return 0, -result["validation"], result["loss"]
+    return 0, -gain(metric, result["validation"]), result["loss"]
 
 
 def notes_on(record: Mapping[str, Any], rows: int) -> list[str]:
     """Return what a reader of the choice should know.
 
     The model without the graph is compared at the last rung that it reached. It counts as equally
-    good within one standard error of a share of ``rows``.
+    good within one standard error of a share of ``rows``; for numbers, if it is not worse.
 
     Args:
         record (Mapping[str, Any]): The record of the comparison.
@@ -238,12 +242,15 @@ def notes_on(record: Mapping[str, Any], rows: int) -> list[str]:
     if plain is not None and plain["rungs"]:
         rung = list(plain["rungs"])[-1]
         own, other = chosen["rungs"][rung], plain["rungs"][rung]
-        error = math.sqrt(max(own * (1 - own), 0.0) / max(rows, 1))
-        if other >= own - error:
+        metric = record["metric"]
+        error = None if metric in OF_NUMBERS else math.sqrt(own * (1 - own) / max(rows, 1))
+        if gain(metric, other) >= gain(metric, own) - (error or 0.0):
+            within = "" if error is None else " within the standard error"
             notes.append(
-                f"mlp, which does not use the graph, is as good on validation within the standard "
-                f"error: {100 * other:.2f} % against {100 * own:.2f} ± {100 * error:.2f} % after "
-                f"{rung} epochs; the edges may not help to predict these labels"
+                f"mlp, which does not use the graph, is as good on validation{within}: "
+                f"{shown(metric, other)}{unit(metric)} against {shown(metric, own, error)}"
+                f"{unit(metric)} after {rung} epochs; the edges may not help to predict these "
+                "labels"
             )
     if chosen["name"] == GRAPH_INPUT:
         notes.append(

@@ -143,6 +143,7 @@ class _Progress:
                 groups=len(self.training.groups),
                 epoch=min(part.epoch for part in parts),
                 epochs=parts[0].epochs,
+                metric=parts[0].metric,
                 waited=min(part.waited for part in parts),
                 finished=finished + sum(part.finished for part in parts),
                 parts=heard,

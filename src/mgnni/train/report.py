@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import platform
 import re
 import subprocess
@@ -17,7 +18,9 @@ import numpy
 import torch
 import torch_geometric
 
+from mgnni.data.assessment.numbers import summarize_numbers
 from mgnni.data.assessment.summary import summarize
+from mgnni.data.metric_names import gain
 from mgnni.data.rules import scores_of
 from mgnni.data.split import PARTS
 from mgnni.data.task import Task
@@ -50,7 +53,8 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
     """Return the report of a finished training.
 
     Only ``seconds`` and ``peak_memory`` depend on the machine's state. ``confusion`` is summed over
-    runs, each at its selected epoch, and ``classification`` describes the same predictions.
+    runs, each at its selected epoch, and ``classification`` or ``regression`` describes the same
+    predictions.
 
     Args:
         training (Training): The training.
@@ -105,19 +109,26 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "peak_memory": peak_memory(training.fabric.device),
         "seconds": seconds,
     }
+    if training.mesh is not None:
+        report["mesh"] = training.mesh.shape
     if experiment.portfolio is not None:
         report["portfolio"] = experiment.portfolio
     assessed = [one.assessment for one in results if one.assessment is not None]
+    name = task.metric
+    values = [gain(name, one.val[name]) if name in one.val else -math.inf for one in results]
+    best = values.index(max(values))
+    if task.regression:
+        found = summarize_numbers(task.classes, task.metric, assessed, best)
+        return report | {"regression": found}
     if not task.multilabel and len(task.classes) <= MAX_CLASSES:
         total = torch.tensor([one["confusion"] for one in assessed]).sum(0)
         report["confusion"] = {"classes": list(task.classes), "counts": total.tolist()}
-    values = [one.val.get(task.metric, float("-inf")) for one in results]
     report["classification"] = summarize(
         task,
         [one.run.split for one in results],
         assessed,
         [one.threshold for one in results],
-        values.index(max(values)),
+        best,
     )
     return report
 
@@ -130,7 +141,8 @@ def describe(task: Task) -> dict[str, Any]:
         "nodes": sum(int(graph.num_nodes) for graph in task.graphs),
         "edges": sum(graph.edge_index.size(1) for graph in task.graphs),
         "features": task.num_features,
-        "classes": len(task.classes),
+        **({"targets": list(task.classes)} if task.regression else {}),
+        "classes": 0 if task.regression else len(task.classes),
         "splits": len(task.splits),
         "fingerprint": fingerprint(task),
         "notes": list(task.notes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mgnni.data.metric_names import LOWER_IS_BETTER
 from mgnni.data.rules import RunHistory
 from mgnni.train.config import Config
 
@@ -109,18 +111,20 @@ def graph_batches(
 class EarlyStopping:
     """Selects the best epoch of a run on its validation set, and counts the patience.
 
-    With ``"metric"`` the highest metric is best, ties broken by loss; with ``"loss"`` the lowest
-    loss. With ``"authors"`` an epoch is kept if its metric is the best so far, or equal to it at
+    With ``"metric"`` the best metric counts, ties broken by loss; with ``"loss"`` the lowest loss.
+    With ``"authors"`` an epoch is kept if its metric is the best so far, or equal to it at
     the lowest loss so far, and the patience restarts if either is at least as good as its best.
 
     Args:
         stopping (str): ``"metric"``, ``"loss"`` or ``"authors"``.
         patience (int, optional): Epochs without improvement before the run stops; ``None``
             never stops it.
+        lower (bool, optional): Whether a lower metric is better. (default: :obj:`False`)
     """
 
     stopping: str
     patience: int | None
+    lower: bool = False
     best_epoch: int = 0
     best_metric: float = float("-inf")
     best_loss: float = float("inf")
@@ -128,9 +132,11 @@ class EarlyStopping:
     waited: int = 0
 
     @classmethod
-    def from_config(cls, config: Config) -> EarlyStopping:
+    def from_config(cls, config: Config, metric: str = "accuracy") -> EarlyStopping:
         """Return the state at the start of a run."""
-        return cls(config.stopping, config.patience)
+        lower = metric in LOWER_IS_BETTER
+        worst = math.inf if lower else -math.inf
+        return cls(config.stopping, config.patience, lower, best_metric=worst)
 
     @property
     def done(self) -> bool:
@@ -144,16 +150,16 @@ class EarlyStopping:
         """
         if self.done:
             return False
+        sign = -1.0 if self.lower else 1.0
+        now, best = sign * metric, sign * self.best_metric
         if self.stopping == "authors":
-            better = metric > self.best_metric or (
-                metric == self.best_metric and loss <= self.best_loss
-            )
-            restarts = loss <= self.best_loss or metric >= self.best_metric
+            better = now > best or (now == best and loss <= self.best_loss)
+            restarts = loss <= self.best_loss or now >= best
         elif self.stopping == "loss":
             better = restarts = loss < self.best_loss
         else:
-            better = restarts = (metric, -loss) > (self.best_metric, -self.kept_loss)
-        self.best_metric = max(self.best_metric, metric)
+            better = restarts = (now, -loss) > (best, -self.kept_loss)
+        self.best_metric = sign * max(best, now)
         self.best_loss = min(self.best_loss, loss)
         self.waited = 0 if restarts else self.waited + 1
         if better:
@@ -179,6 +185,7 @@ class Epoch:
         finished: Number of runs that are finished.
         parts: If several processes train, the epochs of single groups since the last call; then
             ``epoch`` is the smallest number of all groups.
+        metric: Name of the metric.
     """
 
     group: int
@@ -193,6 +200,7 @@ class Epoch:
     waited: int
     finished: int
     parts: list[Epoch] = field(default_factory=list)
+    metric: str = "accuracy"
 
     def row(self) -> dict[str, Any]:
         """Return a row of ``log.jsonl``."""

@@ -47,6 +47,7 @@ class Progress:
         best: The best trial so far, as in ``trials`` of ``preset.json``.
         params: Hyperparameters of the current trial; empty while waiting for other processes.
         epoch: The last epoch of the current trial; ``None`` between trials.
+        metric: Name of the metric.
     """
 
     done: int
@@ -54,6 +55,7 @@ class Progress:
     best: dict[str, Any] | None
     params: dict[str, Any]
     epoch: Epoch | None
+    metric: str = "accuracy"
 
 
 OnProgress = Callable[[Progress], None]

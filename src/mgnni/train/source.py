@@ -19,8 +19,10 @@ from mgnni.data.split import Split, fold_splits, random_splits
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema, TableOptions
+from mgnni.data.targets import is_labeled
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
+from mgnni.models.catalog import find_model
 from mgnni.train.config import Config
 
 FRACTIONS = (0.6, 0.2, 0.2)
@@ -126,6 +128,8 @@ def describe_source(source: Source, config: Config) -> dict[str, Any]:
     """
     found = describe_task(source.task, source.schema)
     found["options"]["class_weight"] = config.class_weight
+    model = find_model(config.architecture)
+    found["options"]["unweighted"] = None if model.load().uses_edge_weight else model.name
     if config.undirected:  # makes all edges undirected
         found["options"]["directed"] = False
     return found
@@ -217,15 +221,17 @@ def _with_splits(task: Task, num_splits: int, seed: int, folds: int | None) -> T
             f"'folds' are the splits (got {folds}, and also num_splits={num_splits}); leave one of "
             "the two out"
         )
-    labels = stratified_labels(task)
-    if task.multilabel or task.unit != task.level:
+    labels, stratified = stratified_labels(task), "" if task.regression else "stratified, "
+    if task.regression and task.unit == task.level:  # rows without a number are in no set
+        labels = is_labeled(labels).long() - 1
+    elif task.multilabel or task.unit != task.level:
         labels = torch.zeros(task.num_units, dtype=torch.long)
     if folds is None:
         splits = random_splits(labels, num_splits, FRACTIONS, seed)
-        how = f"{num_splits} drawn at random, stratified, 60/20/20, seed {seed}"
+        how = f"{num_splits} drawn at random, {stratified}60/20/20, seed {seed}"
     else:
         splits = _folds(labels, folds, seed)
-        how = f"{folds} folds, stratified, a fifth of the rest for validation, seed {seed}"
+        how = f"{folds} folds, {stratified}a fifth of the rest for validation, seed {seed}"
     found = task.with_splits(splits)
     found.notes += (f"no splits in the data: {how}",)
     return found

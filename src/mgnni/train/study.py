@@ -24,6 +24,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from mgnni.data.metric_names import LOWER_IS_BETTER, gain
 from mgnni.errors import DataError
 from mgnni.train.folder import check_same
 from mgnni.train.report import to_json
@@ -84,7 +85,12 @@ class Study:
         try:
             storage, sampler = JournalStorage(backend), RandomSampler(seed=self.search.seed)
             if not storage.get_all_studies():
-                optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
+                lower = self.search.experiment.task.metric in LOWER_IS_BETTER
+                optuna.create_study(
+                    storage=storage,
+                    study_name=NAME,
+                    direction="minimize" if lower else "maximize",
+                )
             return optuna.load_study(
                 study_name=NAME, storage=storage, sampler=sampler, pruner=pruner
             )
@@ -161,7 +167,8 @@ class Study:
     def done(self) -> list[dict[str, Any]]:
         """Return the trials that are done, as plain data; the best first."""
         found = [self._plain(trial) for trial in self.trials() if _done(trial)]
-        return sorted(found, key=_rank)
+        metric = self.search.experiment.task.metric
+        return sorted(found, key=lambda one: _rank(one, metric))
 
     def seconds(self) -> float:
         """Return the time of all trials together."""
@@ -206,13 +213,13 @@ def _interrupted(trial: FrozenTrial) -> bool:
     return trial.state is TrialState.FAIL and "error" not in trial.user_attrs
 
 
-def _rank(trial: dict[str, Any]) -> tuple[Any, ...]:
+def _rank(trial: dict[str, Any], metric: str) -> tuple[Any, ...]:
     """Order trials: complete ones by metric, then by loss; then pruned ones by how far they got."""
     if trial["state"] == "failed":
         return 2, trial["trial"]
     if trial["state"] == "pruned":
-        return 1, -trial["epochs"], -trial["value"], trial["trial"]
-    return 0, -trial["value"], trial["loss"], trial["trial"]
+        return 1, -trial["epochs"], -gain(metric, trial["value"]), trial["trial"]
+    return 0, -gain(metric, trial["value"]), trial["loss"], trial["trial"]
 
 
 def _text(value: Any) -> Any:

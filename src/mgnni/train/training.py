@@ -11,13 +11,16 @@ from torch import Tensor
 from mgnni.data.assessment.threshold import best_threshold
 from mgnni.data.rules import get_rule
 from mgnni.data.task import Task
+from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError, ConvergenceError
+from mgnni.train.batch_learner import BatchLearner
 from mgnni.train.certificates import Certificates
 from mgnni.train.experiment import Experiment
 from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.learner import Learner
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.runs import EarlyStopping, Epoch, Run, RunResult
+from mgnni.train.sharded_learner import ShardedNodeLearner
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -31,6 +34,11 @@ def learner_for(task: Task) -> type[NodeLearner] | type[GraphLearner]:
     return NodeLearner if task.unit == "node" else GraphLearner
 
 
+def shared_learner_for(task: Task) -> type[ShardedNodeLearner] | type[BatchLearner]:
+    """Return the learner of a task that several processes share."""
+    return ShardedNodeLearner if task.unit == "node" else BatchLearner
+
+
 @dataclass
 class Training:
     """An experiment in progress; everything it depends on is in :meth:`state`.
@@ -38,10 +46,13 @@ class Training:
     Args:
         experiment (Experiment): What to train.
         fabric (Fabric): Device and precision.
+        mesh (ProcessMesh, optional): The processes that train together, each of which has a
+            training like this one.
     """
 
     experiment: Experiment
     fabric: Fabric
+    mesh: ProcessMesh | None = None
     finished: list[RunResult] = field(default_factory=list)
     certificates: Certificates = field(default_factory=Certificates)
     log: list[dict[str, Any]] = field(default_factory=list)
@@ -81,8 +92,12 @@ class Training:
                 save()
 
     def _begin(self, runs: Sequence[Run]) -> None:
-        self.learner = learner_for(self.task)(self.task, self.config, runs, self.fabric)
-        self.stopping = [EarlyStopping.from_config(self.config) for _ in runs]
+        about = self.task, self.config, runs, self.fabric
+        if self.mesh is None:
+            self.learner = learner_for(self.task)(*about)
+        else:
+            self.learner = shared_learner_for(self.task)(*about, self.mesh)
+        self.stopping = [EarlyStopping.from_config(self.config, self.task.metric) for _ in runs]
         self.curves = [[] for _ in runs]
         self.epoch = 0
 
@@ -132,6 +147,7 @@ class Training:
             best_metric=[one.best_metric for one in self.stopping] if val else [],
             waited=min(one.waited for one in self.stopping),
             finished=len(self.finished),
+            metric=self.task.metric,
         )
 
     def _finish(self, done: list[int], limit: dict[str, Any] | None = None) -> None:
@@ -172,8 +188,9 @@ class Training:
             self.stopping = [self.stopping[place] for place in rest]
             self.curves = [self.curves[place] for place in rest]
             return
-        self.certificates.merge(learner.certificates)
-        certificates = learner.certificates.to_dict()
+        found = learner.all_certificates()
+        self.certificates.merge(found)
+        certificates = found.to_dict()
         self.ended[self.group] = {"learner": None, **(limit or {}), "certificates": certificates}
         self.learner = None
         self.group += 1
@@ -184,7 +201,8 @@ class Training:
         Accuracy is that of the more probable class, so predictions then need no threshold.
         """
         task = self.task
-        if task.multilabel or len(task.classes) != 2 or task.metric in ("accuracy", "micro_f1"):
+        classes = task.multilabel or task.regression or len(task.classes) != 2
+        if classes or task.metric in ("accuracy", "micro_f1"):
             return None
         return best_threshold(scores, self.task.targets(split, "val"))
 

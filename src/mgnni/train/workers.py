@@ -72,7 +72,8 @@ class Worker:
             self._look(REFRESH)
             done = self._done
             best = done[0] if done and done[0]["state"] == "complete" else None
-            self.on_progress(Progress(len(done), self._count, best, params, epoch))
+            metric = self.study.search.experiment.task.metric
+            self.on_progress(Progress(len(done), self._count, best, params, epoch, metric))
 
     def _look(self, every: float = 0.0) -> None:
         """Read the journal, unless that was done a moment ago."""

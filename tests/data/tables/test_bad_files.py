@@ -78,7 +78,7 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     "measured labels": (
         "a.npz",
         npz(**{**ARRAYS, "y": np.array([0.5, 1.25, 2])}),
-        r": .*only classification",
+        r": .*--task regression",
     ),
     "one class in arrays": ("a.npz", npz(**{**ARRAYS, "y": np.zeros(3, int)}), r": .*two classes"),
     "labels beyond 0 and 1": (

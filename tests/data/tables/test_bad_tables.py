@@ -217,7 +217,7 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "measurements": (
         {"nodes.csv": "id,label\na,1.25\nb,2.5\nc,3.75\nd,0.5\n"},
         {},
-        r"/nodes.csv, column 'label': .*4 different numbers.*only classification",
+        r"/nodes.csv, column 'label': .*4 different numbers.*--task regression",
     ),
     "names as labels": (
         {"nodes.csv": NAMES},

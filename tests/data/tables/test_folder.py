@@ -276,7 +276,7 @@ def test_prediction_refuses_what_training_did_not_know(write: Write) -> None:
     with pytest.raises(ArgumentError, match=r"got \['label'\]"):
         read_graphs(write(name="options"), TableOptions(label="label"), schema)
     graphs = write(MEMBERS, "source,target\n", {"graphs.csv": GRAPHS}, name="graphs")
-    with pytest.raises(DataError, match=r"classifies nodes.*remove graphs.csv"):
+    with pytest.raises(DataError, match=r"predicts nodes.*remove graphs.csv"):
         read_graphs(graphs, schema=schema)
 
 

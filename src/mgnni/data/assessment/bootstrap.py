@@ -48,20 +48,37 @@ def bootstrap(
         - **rows:** :math:`(N)`
     """
     check_choice("metric", metric, _ONE_LABEL)
+    exact, truth = scores.detach().cpu().double().numpy(), labels.cpu().numpy()
+
+    def resampled(weights: Any) -> Floats:
+        if multilabel:
+            return _several_labels(weights, exact > 0, truth > 0.5, metric)
+        return _ONE_LABEL[metric](weights, exact, truth)
+
+    return bootstrap_rows(rows, num_rows, resampled)
+
+
+def bootstrap_rows(rows: Tensor, num_rows: int, resampled: Callable[[Any], Floats]) -> list[float]:
+    """Returns a metric on resampled test rows; see :func:`bootstrap`.
+
+    Args:
+        rows (Tensor): Indices of the test rows among all rows of the task.
+        num_rows (int): Number of rows of the task.
+        resampled (Callable): Returns the metric of each resample, from how often each test row is
+            drawn, of shape ``(resamples, test rows)``.
+
+    Shapes:
+        - **rows:** :math:`(N)`
+    """
     resamples = max(FEWEST, min(RESAMPLES, DRAWS // num_rows))
     generator, chosen = np.random.default_rng(SEED), rows.numpy()
-    exact, truth = scores.detach().cpu().double().numpy(), labels.cpu().numpy()
     values: list[float] = []
     block = max(BLOCK // len(chosen), 1)
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
         weights = np.stack([draw(generator, num_rows)[chosen] for _ in range(size)])
         with np.errstate(invalid="ignore", divide="ignore"):
-            if multilabel:
-                some = _several_labels(weights, exact > 0, truth > 0.5, metric)
-            else:
-                some = _ONE_LABEL[metric](weights, exact, truth)
-        values += some.tolist()
+            values += resampled(weights).tolist()
     return values
 
 

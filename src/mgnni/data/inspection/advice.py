@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from mgnni.data.metric_names import readable
+from mgnni.data.tables.labels import all_numbers
 from mgnni.data.tables.messages import counted, listed, show
 
 MANY_TWINS = 0.05  # share of the test rows
 LARGE_MAJORITY = 0.7
 DIFFERENT_SCALES = 10.0  # ratio of the deviations of two columns
+MANY_NUMBERS = 20  # classes that are all numbers, beyond which they may be amounts
+LARGE_SPAN = 1000.0  # ratio of the largest to the middle number to predict
 DIFFERENT_DEGREES = 10.0  # ratio of the largest degree to the median
 HETEROPHILIC = 0.1  # adjusted homophily
 FEW_TEST_ROWS = 100
@@ -34,7 +38,8 @@ def advise(found: Mapping[str, Any]) -> list[Advice]:
         found (Mapping[str, Any]): A description, see
             :func:`~mgnni.data.inspection.description.describe_task`.
     """
-    every = [*_on_reading(found), *_on_columns(found), *_on_classes(found), *_on_graph(found)]
+    every = [*_on_reading(found), *_on_columns(found), *_on_classes(found)]
+    every += [*_on_targets(found), *_on_graph(found)]
     return sorted(every, key=lambda one: not one.warning)
 
 
@@ -51,6 +56,12 @@ def _on_reading(found: Mapping[str, Any]) -> Iterator[Advice]:
             yield Advice(True, f"{note}: pass --ignore if it is not known before the label")
         elif "not used: " in note or "not used, " in note:
             yield Advice(False, note)
+    if found["graph"]["weighted"] and found["options"]["unweighted"]:
+        yield Advice(
+            True,
+            f"{found['options']['unweighted']} ignores the weights of edges: choose another "
+            "--model if they matter",
+        )
     if found["options"]["ignored"]:
         yield Advice(False, f"columns not used, as asked: {listed(found['options']['ignored'])}")
 
@@ -59,9 +70,8 @@ def _on_columns(found: Mapping[str, Any]) -> Iterator[Advice]:
     for one in found["suspicious"]["labels"][:3] if found["own"] else ():
         yield Advice(
             True,
-            f"column {show(one['column'])} alone predicts {100 * one['accuracy']:.1f} % of the "
-            "training labels: pass --ignore unless it is known before the label, or the score "
-            "says nothing about new data",
+            f"column {show(one['column'])} alone {_told(one)}: pass --ignore unless it is known "
+            "before the label, or the score says nothing about new data",
         )
     if names := found["suspicious"]["ids"]:
         yield Advice(
@@ -84,6 +94,38 @@ def _on_columns(found: Mapping[str, Any]) -> Iterator[Advice]:
         )
 
 
+def _told(one: Mapping[str, Any]) -> str:
+    if one["accuracy"] is None:
+        return f"explains {100 * one['skill']:.1f} % of the variance of the training targets"
+    return f"predicts {100 * one['accuracy']:.1f} % of the training labels"
+
+
+def _on_targets(found: Mapping[str, Any]) -> Iterator[Advice]:
+    """Yields advice on numbers to predict, and on classes that may be numbers."""
+    names = [one["name"] for one in found["classes"]]
+    if found["own"] and len(names) > MANY_NUMBERS and all_numbers(names):
+        yield Advice(
+            False,
+            f"the {len(names)} classes are numbers: pass --task regression if they are amounts, so "
+            "that close ones count as close",
+        )
+    for one in found["targets"]:
+        name, middle = show(one["name"]), one["quartiles"][1]
+        if one["min"] > 0 and one["max"] > LARGE_SPAN * middle:
+            yield Advice(
+                False,
+                f"{name} reaches {readable(one['max'])} at a median of {readable(middle)}: a few "
+                "rows decide the score; predict its logarithm instead",
+            )
+        if one["neighbours"] is not None and one["neighbours"] < HETEROPHILIC:
+            yield Advice(
+                False,
+                f"neighbours hardly agree in {name} (correlation {one['neighbours']:.2f}): compare "
+                "with --model mlp, which ignores the edges, and try --head residual, which keeps "
+                "a node's own features apart",
+            )
+
+
 def _on_classes(found: Mapping[str, Any]) -> Iterator[Advice]:
     rare = [one for one in found["classes"] if one["rare"]]
     majority, what = found["majority"], "labels" if found["multilabel"] else "classes"
@@ -101,7 +143,7 @@ def _on_classes(found: Mapping[str, Any]) -> Iterator[Advice]:
             f"{100 * majority['share']:.1f} %",
         )
     test = found["parts"]["test"]
-    if 0 < test < FEW_TEST_ROWS:
+    if 0 < test < FEW_TEST_ROWS and not found["targets"]:
         yield Advice(
             False,
             f"{counted(test, 'test row')}: one of them changes the accuracy by "

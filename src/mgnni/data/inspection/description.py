@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mgnni.data.inspection.numbers import describe_targets
 from mgnni.data.inspection.suspicious import id_columns, label_columns
 from mgnni.data.inspection.twins import find_twins
 from mgnni.data.split import PARTS
@@ -35,13 +36,14 @@ def describe_task(task: Task, schema: Schema | None = None, split: int = 0) -> d
     Returns:
         dict: ``name``, ``level``, ``own`` (whether it was read from files or PyG objects),
         ``rows``, ``parts`` (labelled rows), ``graph``, ``degree``, ``features``, ``classes``,
-        ``majority``, ``homophily``, ``twins``, ``suspicious``, ``options`` and ``notes``.
+        ``majority``, ``targets`` (of numbers to predict, which have no classes), ``homophily``,
+        ``twins``, ``suspicious``, ``options`` and ``notes``.
     """
     x = torch.cat([graph.x for graph in task.graphs])
     named = () if schema is None else schema.columns
     columns = named or tuple(Column(str(place), "number") for place in range(x.size(1)))
     edges, size = _joined_edges(task)
-    classes, majority = describe_classes(task, split)
+    classes, majority = ([], None) if task.regression else describe_classes(task, split)
     options = None if schema is None else schema.options
     return {
         "name": task.name,
@@ -61,6 +63,7 @@ def describe_task(task: Task, schema: Schema | None = None, split: int = 0) -> d
         "features": _describe_features(x, columns),
         "classes": classes,
         "majority": majority,
+        "targets": describe_targets(task, split, edges) if task.regression else [],
         "homophily": _homophily(task, edges, split),
         "twins": find_twins(task, split),
         "suspicious": {
@@ -72,6 +75,7 @@ def describe_task(task: Task, schema: Schema | None = None, split: int = 0) -> d
             "standardize": options is not None and bool(options.standardize),
             "degree": options is not None and bool(options.degree),
             "class_weight": "none",  # of a training, which is not known here
+            "unweighted": None,  # the model of that training, if it ignores edge weights
             "ignored": [] if options is None else list(options.ignore),
         },
         "notes": list(task.notes),
@@ -195,7 +199,7 @@ def _homophily(task: Task, edges: Tensor, split: int) -> dict[str, Any] | None:
     classes lead to, :math:`(h - \sum_k p_k^2) / (1 - \sum_k p_k^2)` for shares :math:`p_k` of the
     ends of edges. Only edges between training and validation nodes count.
     """
-    if task.level != "node" or task.multilabel:
+    if task.level != "node" or task.multilabel or task.regression:
         return None
     labels = torch.full((task.num_rows,), -1)
     for part in ("train", "val"):

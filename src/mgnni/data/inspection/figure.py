@@ -1,4 +1,4 @@
-"""The picture of a task: degrees, class shares, and homophily by class."""
+"""The picture of a task: degrees, class shares or numbers, and homophily by class."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def draw_description(found: Mapping[str, Any], file: IO[bytes]) -> None:
     figure.suptitle(found["name"], color=INK, fontsize=11)
     _degrees(axes[0], found["degree"], found["graph"]["reciprocal"] not in (1.0, None))
     classes = _shown(found["classes"])
-    _shares(axes[1], classes, found["multilabel"])
+    if found["targets"]:
+        _numbers(axes[1], found["targets"][0])
+    else:
+        _shares(axes[1], classes, found["multilabel"])
     if found["homophily"]:
         _homophily(axes[2], found["homophily"], [one["name"] for one in classes])
     for one in axes:
@@ -81,6 +84,17 @@ def _shares(axes: Axes, classes: Sequence[Mapping[str, Any]], multilabel: bool) 
     axes.set_xlabel(f"% of {'rows with the label' if multilabel else 'labelled rows'}", fontsize=9)
     rare = any(one["rare"] for one in classes)
     axes.set_title(f"Class shares{' (orange: rare)' if rare else ''}", fontsize=10, color=INK)
+
+
+def _numbers(axes: Axes, target: Mapping[str, Any]) -> None:
+    counts, low = target["histogram"], target["min"]
+    width = (target["max"] - low) / len(counts)
+    axes.bar([low + (x + 0.5) * width for x in range(len(counts))], counts, width, color=OURS)
+    axes.axvline(target["mean"], color=BASELINE, label="mean")
+    axes.set_xlabel(_short(target["name"]), fontsize=9)
+    axes.set_ylabel("labelled rows", fontsize=9)
+    axes.legend(fontsize=8, frameon=False)
+    axes.set_title("Numbers to predict", fontsize=10, color=INK)
 
 
 def _homophily(axes: Axes, homophily: Mapping[str, Any], names: Sequence[str]) -> None:

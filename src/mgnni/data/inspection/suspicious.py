@@ -18,6 +18,7 @@ MOST_ROWS = 5000  # of the training set that are looked at
 MOST_COLUMNS = 3000
 DISTINCT = 0.95  # share of distinct values from which whole numbers look like ids
 SKILL = 0.9  # of a column that tells the label almost alone
+SKILL_OF_NUMBERS = 0.98
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -51,23 +52,25 @@ def label_columns(task: Task, split: int, columns: Sequence[Column]) -> list[dic
     Half of the training rows predict the other half by the nearest value of a single column. Its
     skill is :math:`(a - m) / (1 - m)` for an accuracy :math:`a` and a share :math:`m` of the
     majority class: 0 for a column without information, 1 for the label itself. For graphs, the
-    value is the mean over the nodes.
+    value is the mean over the nodes. For numbers to predict, the skill is :math:`R^2` instead.
 
     Args:
-        task (Task): A task with one label per row.
+        task (Task): A task; none is found for several labels or numbers per row.
         split (int): Index of the split; only labels of its training rows are used.
         columns (Sequence[Column]): Columns of its features, in order.
 
     Returns:
-        list of dict: ``column``, ``accuracy`` and ``skill``, the most telling first.
+        list of dict: ``column``, ``accuracy`` (``None`` for numbers) and ``skill``, the most
+        telling first.
     """
     rows = task.rows(split, "train")
-    if task.multilabel or rows.numel() < FEWEST_ROWS:
+    several = task.multilabel or (task.regression and len(task.classes) > 1)
+    if several or rows.numel() < FEWEST_ROWS:
         return []
     order = np.random.default_rng(0).permutation(rows.numel())[:MOST_ROWS]
     labels = task.targets(split, "train").numpy()[order]
-    majority = np.bincount(labels).max() / len(labels)
-    if majority == 1:
+    labels = labels[:, 0] if task.regression else labels
+    if bool((labels == labels[0]).all()):
         return []
     x = _row_features(task)[rows[torch.from_numpy(order)]].double().numpy()
     found, start = [], 0
@@ -78,11 +81,35 @@ def label_columns(task: Task, split: int, columns: Sequence[Column]) -> list[dic
         value = own.argmax(1).astype(float) if column.kind == "category" else own[:, 0]
         start += width
         if value.min() < value.max():
-            accuracy = nearest_value_accuracy(value, labels)
-            skill = (accuracy - majority) / (1 - majority)
-            if skill >= SKILL:
-                found.append({"column": column.name, "accuracy": accuracy, "skill": float(skill)})
+            accuracy, skill = _skill(value, labels, task.regression)
+            if skill >= (SKILL_OF_NUMBERS if task.regression else SKILL):
+                found.append({"column": column.name, "accuracy": accuracy, "skill": skill})
     return sorted(found, key=lambda one: -one["skill"])
+
+
+def _skill(value: Floats, labels: Any, regression: bool) -> tuple[float | None, float]:
+    if regression:
+        return None, nearest_value_r2(value, labels)
+    majority = np.bincount(labels).max() / len(labels)
+    accuracy = nearest_value_accuracy(value, labels)
+    return accuracy, float((accuracy - majority) / (1 - majority))
+
+
+def nearest_value_r2(value: Floats, numbers: Floats) -> float:
+    """Returns how well each half of the rows is predicted by the nearest values of the other half.
+
+    Args:
+        value (numpy.ndarray): A number per row, in random order.
+        numbers (numpy.ndarray): Number to predict of each row.
+    """
+    left = 0.0
+    for first in (0, 1):
+        known, asked = slice(first, None, 2), slice(1 - first, None, 2)
+        distinct, place = np.unique(value[known], return_inverse=True)
+        mean = np.bincount(place, numbers[known]) / np.bincount(place)
+        nearest = np.searchsorted((distinct[1:] + distinct[:-1]) / 2, value[asked])
+        left += float(((mean[nearest] - numbers[asked]) ** 2).sum())
+    return 1 - left / float(((numbers - numbers.mean()) ** 2).sum())
 
 
 def nearest_value_accuracy(value: Floats, labels: Integers) -> float:

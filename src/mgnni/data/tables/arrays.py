@@ -16,13 +16,13 @@ from mgnni.data.tables.graph_file import (
     directed_edges,
     make_graphs,
 )
-from mgnni.data.tables.labels import array_labels, check_split, training_nodes
+from mgnni.data.tables.labels import array_labels, array_targets, check_split, training_nodes
 from mgnni.data.tables.messages import counted, listed
 from mgnni.data.tables.schema import Column, Schema, TableOptions
-from mgnni.data.task import is_labeled
+from mgnni.data.targets import is_labeled
 from mgnni.errors import ArgumentError, DataError
 
-OPTIONS = ("directed", "degree", "standardize", "allow_unseen")
+OPTIONS = ("task", "directed", "degree", "standardize", "allow_unseen")
 
 
 def from_arrays(
@@ -59,18 +59,19 @@ def from_arrays(
     sizes = [graph.num_nodes for graph in graphs]
     level = _level(where, graphs, sizes, schema, several)
     edges, weight, directed, notes = _edges(where, graphs, sizes, options, schema)
-    labels, classes, label_notes = _labels(where, graphs, sizes, level, schema)
+    labels, classes, label_notes = _labels(where, graphs, sizes, level, options.task, schema)
     splits = () if several or schema is not None else graphs[0].splits()
     for number, split in enumerate(splits):
         if labels is not None:
             place = f"{where}, split {number} (from 0)"
-            check_split(place, split, labels, classes, options.allow_unseen)
+            unseen = options.allow_unseen or options.task == "regression"
+            check_split(place, split, labels, classes, unseen)
     degree = np.bincount(edges[1], minlength=sum(sizes)).astype(np.float32)[:, None]
     x, columns = _features(where, graphs, degree, options, schema, splits)
     if columns[0].kind == "constant":
         notes.append("no features: using the constant 1; --degree uses the degree instead")
     if schema is None:
-        multilabel = labels is not None and labels.dim() == 2
+        multilabel = labels is not None and labels.dim() == 2 and options.task == "classification"
         schema = Schema(level, classes, multilabel, columns, weight is not None, options)
     owner = np.repeat(np.arange(len(graphs)), sizes) if several else None
     return GraphFile(
@@ -139,7 +140,9 @@ def _edges(
     )
     notes = [f"{counted(sum(sizes), 'node')}, {counted(edges.shape[1], 'edge')}", *notes]
     if any("edge_attr" in graph.arrays for graph in graphs):
-        notes.append("edge_attr is not used; weights are read from edge_weight")
+        notes.append(
+            "edge_attr is not used: models read one number per edge, its weight, from edge_weight"
+        )
     return edges, weight, directed, notes
 
 
@@ -148,6 +151,7 @@ def _labels(
     graphs: Sequence[ArrayGraph],
     sizes: Sequence[int],
     level: str,
+    task: str,
     schema: Schema | None,
 ) -> tuple[Tensor | None, tuple[str, ...], list[str]]:
     """Returns labels, which only prediction may lack, names of the classes, and notes."""
@@ -167,7 +171,8 @@ def _labels(
                 f"{y.shape} after {parts[0].dtype} of shape {parts[0].shape}); convert it"
             )
     known = None if schema is None else schema.classes
-    labels, classes, notes = array_labels(where, np.concatenate(parts), known)
+    read = array_targets if task == "regression" else array_labels
+    labels, classes, notes = read(where, np.concatenate(parts), known)
     if schema is not None and not bool(is_labeled(labels).any()):
         return None, classes, notes
     return labels, classes, notes

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mgnni.data.tables.label_columns import default_split_columns, label_columns, split_columns
-from mgnni.data.tables.messages import listed, show
-from mgnni.data.tables.schema import (
+from mgnni.data.tables.column_names import (
     GRAPH_NAMES,
     ID_NAMES,
     LABEL_NAMES,
     SOURCE_NAMES,
     TARGET_NAMES,
     WEIGHT_NAMES,
-    Schema,
-    TableOptions,
 )
+from mgnni.data.tables.label_columns import default_split_columns, label_columns, split_columns
+from mgnni.data.tables.messages import listed, show
+from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.tables.table import Cells, Table
 from mgnni.errors import DataError
 

@@ -14,12 +14,12 @@ from mgnni.data.tables.csv_table import CsvTable
 from mgnni.data.tables.edges import graph_of_nodes, read_edges, restore_integers
 from mgnni.data.tables.features import read_features
 from mgnni.data.tables.graph_file import GraphFile, directed_edges, make_graphs
-from mgnni.data.tables.label_columns import read_labels, read_splits
+from mgnni.data.tables.label_columns import read_labels, read_splits, read_targets
 from mgnni.data.tables.labels import check_split, training_nodes
-from mgnni.data.tables.messages import counted, listed
+from mgnni.data.tables.messages import counted, listed, show
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.tables.table import ParquetTable, Table
-from mgnni.data.task import is_labeled
+from mgnni.data.targets import is_labeled
 from mgnni.errors import DataError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
@@ -39,7 +39,7 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
     level = "graph" if "graphs" in tables else "node"
     if schema is not None and schema.level != level:
         raise DataError(
-            f"{folder}: the model classifies {schema.level}s; "
+            f"{folder}: the model predicts {schema.level}s; "
             f"{'remove' if level == 'graph' else 'add'} graphs.csv"
         )
     nodes = Rows.read(tables["nodes"], node_roles(tables["nodes"], options, schema, level))
@@ -63,7 +63,11 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
     )
     unused = [name for name in table.names if name not in roles.names]
     if unused:
-        notes.append(f"columns of edges that are not used: {listed(unused)}")
+        weight_of = "--weight names one" if roles.weight is None else f"here {show(roles.weight)}"
+        notes.append(
+            f"columns of edges that are not used: {listed(unused)}; models read one number per "
+            f"edge, its weight ({weight_of})"
+        )
     notes += [f"{counted(len(nodes.ids), 'node')}, {counted(edges.shape[1], 'edge')}", *edge_notes]
 
     labels, classes, splits, label_notes = _labels_and_splits(units, options, schema)
@@ -87,7 +91,7 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
             target=roles.target,
             weight=roles.weight,
         )
-        multilabel = len(units.roles.label) > 1
+        multilabel = len(units.roles.label) > 1 and options.task == "classification"
         schema = Schema(level, classes, multilabel, columns, weight is not None, found)
     return GraphFile(
         name=folder.resolve().name,
@@ -140,12 +144,18 @@ def _labels_and_splits(
     table, roles = units.table, units.roles
     if roles.label:
         known = classes if schema else None
-        labels, classes, notes = read_labels(table, roles.label, units.cells, known)
+        if options.task == "regression":
+            labels, classes, notes = read_targets(
+                table, roles.label, units.cells, training=schema is None
+            )
+        else:
+            labels, classes, notes = read_labels(table, roles.label, units.cells, known)
         if schema and not bool(is_labeled(labels).any()):
             labels = None  # a column of empty cells
     splits = []
     for where, split in read_splits(table, roles.split, units.cells):
         if labels is not None:
-            check_split(where, split, labels, classes, options.allow_unseen)
+            unseen = options.allow_unseen or options.task == "regression"
+            check_split(where, split, labels, classes, unseen)
         splits.append(split)
     return labels, classes, tuple(splits), notes

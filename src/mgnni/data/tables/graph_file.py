@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class GraphFile:
-    """One graph for node classification, or several graphs.
+    """One graph with labelled nodes, or several graphs.
 
     Args:
         name (str): Name of the file or folder.
@@ -61,7 +61,7 @@ class GraphFile:
         splits: Sequence[Split] | None = None,
         metric: str | None = None,
     ) -> Task:
-        """Returns the classification task of this file.
+        """Returns the task of this file.
 
         Args:
             name (str, optional): Name of the task. (default: the name of the file)
@@ -82,6 +82,7 @@ class GraphFile:
             level=self.level,
             metric=metric,
             notes=self.notes,
+            regression=self.schema.regression,
         )
 
 

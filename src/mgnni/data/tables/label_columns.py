@@ -6,15 +6,23 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from mgnni.data.split import PARTS, Split
-from mgnni.data.tables.labels import Labels, check_classes, check_matrix
+from mgnni.data.tables.column_names import LABEL_NAMES, MASK_NAMES
+from mgnni.data.tables.labels import Labels, check_classes, check_matrix, check_targets
 from mgnni.data.tables.messages import counted, did_you_mean, listed, show
-from mgnni.data.tables.schema import LABEL_NAMES, MASK_NAMES
 from mgnni.data.tables.table import Cells, Table, pa, pc
-from mgnni.data.tables.values import as_text, booleans, means_missing, sorted_values
+from mgnni.data.tables.values import (
+    as_text,
+    booleans,
+    has_number,
+    means_missing,
+    numbers,
+    sorted_values,
+)
 from mgnni.errors import DataError
 
 PART_NAMES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
@@ -87,16 +95,46 @@ def read_labels(
 
 def _multilabels(table: Table, names: Sequence[str], cells: Mapping[str, Cells]) -> Tensor:
     labels = np.stack([booleans(table, name, cells[name]) for name in names], axis=1)
-    missing = np.isnan(labels)
+    _check_complete(table, names, np.isnan(labels))
+    return torch.from_numpy(labels.astype(np.float32))
+
+
+def read_targets(
+    table: Table, names: Sequence[str], cells: Mapping[str, Cells], *, training: bool
+) -> Labels:
+    """Reads columns of numbers to predict; empty cells, ``NA`` and the like mean unlabelled.
+
+    Args:
+        table (Table): The table, for messages.
+        names (list of str): The label columns.
+        cells (dict): Their cells.
+        training (bool): Whether the numbers are trained on, and so must differ.
+    """
+    for name in names:
+        if not has_number(cells[name]):
+            value = next(iter(cells[name].drop_null().to_pylist()), None)
+            raise DataError(
+                f"{table.path}, column {show(name)}: regression needs numbers (got "
+                f"{'only empty cells' if value is None else f'text such as {show(value)}'}); name "
+                "another column with --label, or leave out --task regression to predict classes"
+            )
+    found = np.stack([numbers(table, name, cells[name]) for name in names], axis=1)
+    _check_complete(table, names, np.isnan(found))
+    targets = torch.from_numpy(found)
+    notes = check_targets(str(table.path), targets, names) if training else []
+    return targets, tuple(names), notes
+
+
+def _check_complete(table: Table, names: Sequence[str], missing: npt.NDArray[np.bool_]) -> None:
+    """Checks that rows have all labels or none."""
     partly = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
     if partly.size:
         row = int(partly[0])
         empty = names[int(np.flatnonzero(missing[row])[0])]
         raise DataError(
             f"{table.row(row)}: a row must have all labels or none (got none for {show(empty)}); "
-            "write 0 or 1 there, or empty the others"
+            "complete the row, or empty the others"
         )
-    return torch.from_numpy(labels.astype(np.float32))
 
 
 def default_split_columns(table: Table) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from mgnni.data.metric_names import readable
 from mgnni.data.split import Split
 from mgnni.data.tables.graph_file import Integers
 from mgnni.data.tables.messages import counted, listed, show
-from mgnni.data.task import is_labeled
+from mgnni.data.targets import is_labeled
 from mgnni.errors import DataError
 
 FEW = 20
@@ -37,18 +39,50 @@ def check_classes(where: str, classes: Sequence[str], labelled: int) -> None:
     if fraction is not None and len(classes) > min(FEW, max(2, labelled / 2)):
         raise DataError(
             f"{where}: labels must be classes (got {len(classes)} different numbers such as "
-            f"{fraction}); only classification is supported, so group them into a few classes"
+            f"{fraction}); pass --task regression to predict numbers, or group them into a few "
+            "classes"
         )
     if len(classes) > max(FEW, labelled / 2):
+        numeric = all_numbers(classes)
+        remedy = "pass --task regression to predict numbers, or " if numeric else ""
         raise DataError(
             f"{where}: labels must be classes (got {len(classes)} different ones in {labelled} "
-            f"labelled rows, such as {listed(classes[:3])}); name the label column with --label"
+            f"labelled rows, such as {listed(classes[:3])}); {remedy}name the label column with "
+            "--label"
         )
     if len(classes) == 1:
         raise DataError(
             f"{where}: there must be at least two classes (got {show(classes[0])} only); check the "
             "label column"
         )
+
+
+def check_targets(where: str, targets: Tensor, names: Sequence[str]) -> list[str]:
+    """Checks that numbers to predict are known for some rows and differ; returns notes on them.
+
+    Args:
+        where (str): The file, for messages.
+        targets (Tensor): Numbers, with rows of nan where they are unknown.
+        names (Sequence[str]): Names of the targets.
+
+    Shapes:
+        - **targets:** ``(rows, targets)``
+    """
+    labelled = is_labeled(targets)
+    if not bool(labelled.any()):
+        check_classes(where, (), 0)
+    notes = []
+    for name, column in zip(names, targets[labelled].T, strict=True):
+        low, high = float(column.min()), float(column.max())
+        if low == high:
+            raise DataError(
+                f"{where}: numbers to predict must differ (got {low:g} only for {show(name)}); "
+                "check the label column"
+            )
+        notes.append(f"target {show(name)}: numbers from {readable(low, 6)} to {readable(high, 6)}")
+    if not bool(labelled.all()):
+        notes.append(f"{counted(int((~labelled).sum()), 'row')} without a number to predict")
+    return notes
 
 
 def check_matrix(where: str, labels: Tensor, names: Sequence[str]) -> list[str]:
@@ -122,6 +156,14 @@ def _present(labels: Tensor, rows: Tensor) -> Tensor:
     return present
 
 
+def all_numbers(classes: Sequence[str]) -> bool:
+    """Returns whether all classes are numbers."""
+    try:
+        return all(math.isfinite(float(value)) for value in classes)
+    except ValueError:
+        return False
+
+
 def _fraction(classes: Sequence[str]) -> str | None:
     """Returns a class that is not an integer, if all classes are numbers."""
     try:
@@ -165,6 +207,32 @@ def array_labels(where: str, y: npt.NDArray[Any], known: Sequence[str] | None) -
     missing = len(y) - int(labelled.sum())
     notes = [f"{counted(missing, 'row')} without a label"] if missing else []
     return labels, tuple(known), [f"label y: {len(known)} classes", *notes]
+
+
+def array_targets(where: str, y: npt.NDArray[Any], names: Sequence[str] | None) -> Labels:
+    """Reads numbers to predict from an array; nan means unlabelled.
+
+    Args:
+        where (str): The file, for messages.
+        y (numpy.ndarray): Numbers of shape ``(rows,)`` or ``(rows, targets)``.
+        names (list of str, optional): Names of the targets of the training file.
+    """
+    if y.dtype.kind == "U":
+        raise DataError(
+            f"{where}: regression needs numbers in y (got text such as {show(str(y.flat[0]))}); "
+            "convert it, or leave out --task regression to predict classes"
+        )
+    found = torch.from_numpy((y[:, None] if y.ndim == 1 else y).astype(np.float64))
+    usual = ["y"] if y.ndim == 1 else [f"y_{place}" for place in range(y.shape[1])]
+    partly = found.isnan().any(1) & ~found.isnan().all(1)
+    if found.size(1) != len(names or usual) or bool(partly.any()):
+        raise DataError(
+            f"{where}: y must hold {counted(len(names or usual), 'number')} per row, or nan in the "
+            f"whole row (got shape {y.shape}, and {int(partly.sum())} rows that are nan in part); "
+            "complete it"
+        )
+    notes = check_targets(where, found, usual) if names is None else []
+    return found, tuple(names or usual), notes
 
 
 def _matrix_labels(where: str, y: npt.NDArray[Any], known: Sequence[str] | None) -> Labels:

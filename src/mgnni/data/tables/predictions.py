@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -12,7 +13,7 @@ from torch.nn.functional import one_hot
 from mgnni.data.tables.messages import os_reason
 from mgnni.data.tables.table import csv, pa, parquet, pc
 from mgnni.data.tables.values import NUMBER, is_text
-from mgnni.data.task import is_labeled
+from mgnni.data.targets import is_labeled
 from mgnni.errors import ArgumentError, DataError
 from mgnni.files import atomic_write
 
@@ -111,6 +112,61 @@ def write_predictions(
     _add_columns(columns, "p", classes, probabilities)
     if attention is not None:
         _add_columns(columns, "scale", scales, attention)
+    _write(path, columns)
+
+
+def write_numbers(
+    path: Path,
+    ids: Any,
+    names: Sequence[str],
+    predicted: Tensor,
+    attention: Tensor | None = None,
+    scales: Sequence[int | str] = (),
+    *,
+    labels: Tensor | None = None,
+    split: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> None:
+    r"""Writes one row per id: predicted number, true number, split and attention weights.
+
+    The columns are ``id``, ``prediction``, ``label``, ``split`` and ``scale_<m>``; of several
+    targets ``prediction_<name>`` and ``label_<name>``. Numbers have nine digits.
+
+    Args:
+        path (Path): A file that ends in ``.csv`` or ``.parquet``.
+        ids (pyarrow.ChunkedArray or sequence): Ids of the rows.
+        names (list of str): Names of the targets.
+        predicted (Tensor): Predicted numbers.
+        attention (Tensor, optional): Attention weights of the scales.
+        scales (list of int or str, optional): Names of the scales.
+        labels (Tensor, optional): True numbers; nan is an empty cell.
+        split (list of str, optional): The set that each row is in.
+        overwrite (bool, optional): Whether to replace an existing file. (default: :obj:`False`)
+
+    Shapes:
+        - **predicted**, **labels:** :math:`(N, T)` for :math:`N` ids and :math:`T` targets
+        - **attention:** :math:`(N, M)` for :math:`M` scales
+    """
+    path = Path(path)
+    check_target(path, overwrite)
+    columns: dict[str, Any] = {
+        "id": ids if isinstance(ids, (pa.Array, pa.ChunkedArray)) else pa.array(ids)
+    }
+    for what, numbers in (("prediction", predicted), ("label", labels)):
+        for place, name in enumerate(names if numbers is not None else ()):
+            values = cast(Tensor, numbers)[:, place].tolist()
+            title = what if len(names) == 1 else f"{what}_{name}"
+            columns[title] = pa.array(
+                [None if math.isnan(one) else float(f"{one:.9g}") for one in values], pa.float64()
+            )
+    if split is not None:
+        columns["split"] = pa.array([word or None for word in split], pa.string())
+    if attention is not None:
+        _add_columns(columns, "scale", scales, attention)
+    _write(path, columns)
+
+
+def _write(path: Path, columns: dict[str, Any]) -> None:
     try:
         with atomic_write(path) as file:
             if path.suffix == ".csv":

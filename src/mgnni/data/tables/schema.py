@@ -8,20 +8,12 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mgnni.data.tables.messages import listed
-from mgnni.errors import ArgumentError, DataError
+from mgnni.errors import ArgumentError, DataError, check_choice
 
 if TYPE_CHECKING:  # the command line starts without numpy
     import numpy.typing as npt
 
-# Default names of columns, compared without regard to case; the first one that exists is used.
-ID_NAMES = ("id", "node", "node_id", "name")
-GRAPH_NAMES = ("graph", "graph_id")
-LABEL_NAMES = ("label", "y", "class", "target")
-SOURCE_NAMES = ("source", "src", "from", "u")
-TARGET_NAMES = ("target", "dst", "to", "v")
-WEIGHT_NAMES = ("weight", "w", "edge_weight")
-MASK_NAMES = ("train_mask", "val_mask", "test_mask")
-
+TASKS = ("classification", "regression")
 SEVERAL = ("label", "split_column", "features", "ignore", "categorical")
 VERSION = 1
 TABLE_KINDS = ("number", "bool", "category")
@@ -40,8 +32,9 @@ class TableOptions:
     Args:
         id (str, optional): Column of ``nodes`` with the id of each node.
         label (str or tuple of str, optional): Column with the class, or several columns of 0 and 1
-            for multi-label classification. In ``graphs`` if there is such a table, otherwise in
-            ``nodes``.
+            for multi-label classification, or columns of numbers to predict. In ``graphs`` if
+            there is such a table, otherwise in ``nodes``.
+        task (str, optional): ``"classification"``, or ``"regression"`` to predict numbers.
         split_column (str or tuple of str, optional): Column that contains ``train``, ``val`` or
             ``test``; one column per split if there are several; or three columns of 0 and 1 whose
             names begin with ``train``, ``val`` and ``test``.
@@ -71,6 +64,7 @@ class TableOptions:
 
     id: str | None = None
     label: tuple[str, ...] = ()
+    task: str = "classification"
     split_column: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -86,6 +80,7 @@ class TableOptions:
     allow_unseen: bool = False
 
     def __post_init__(self) -> None:
+        check_choice("task", self.task, TASKS)
         for name in SEVERAL:
             value = getattr(self, name)
             names = (value,) if isinstance(value, str) else tuple(value)
@@ -168,7 +163,8 @@ class Schema:
 
     Args:
         level (str): ``"node"`` or ``"graph"``: what is classified.
-        classes (tuple of str): Names of the classes, or of the labels if ``multilabel``.
+        classes (tuple of str): Names of the classes, of the labels if ``multilabel``, or of the
+            numbers to predict.
         multilabel (bool): Whether a row may have several labels.
         columns (tuple of Column): Columns in the order of their features.
         weighted (bool): Whether edges have weights.
@@ -182,6 +178,11 @@ class Schema:
     weighted: bool
     options: TableOptions
     version: int = VERSION
+
+    @property
+    def regression(self) -> bool:
+        """Whether numbers are predicted."""
+        return self.options.task == "regression"
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -56,6 +56,14 @@ def kind_of(table: Table, name: str, column: Cells) -> str:
     return "bool" if distinct <= {"true", "false"} else "category"
 
 
+def has_number(column: Cells) -> bool:
+    """Returns whether some cell is a number."""
+    if not is_text(column):
+        return bool(len(column) > column.null_count)
+    words = pc.utf8_trim_whitespace(column)
+    return bool(pc.any(pc.match_substring_regex(words, NUMBER)).as_py())
+
+
 def numbers(table: Table, name: str, column: Cells, *, missing: bool = True) -> Doubles:
     """Returns a column of finite numbers, with nan for missing ones.
 

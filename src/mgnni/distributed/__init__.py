@@ -1,0 +1,1 @@
+"""One graph, or one training, over several processes."""

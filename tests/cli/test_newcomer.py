@@ -1,0 +1,82 @@
+"""Mistakes of a first hour: each is named before it costs a training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+from cli.tables import QUICK, changed, edge_rows, node_rows, write_nodes
+
+Call = Callable[..., Any]  # see conftest.py
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def no_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No training gets to its first epoch, so what is printed was printed before it."""
+
+    def stop(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mgnni.train.training.Training._one_epoch", stop)
+
+
+@pytest.mark.usefixtures("no_epoch")
+def test_a_column_called_label_that_is_not_the_label_is_a_warning(call: Call, place: Path) -> None:
+    rows = [f"{row},{i % 2 if i else 'topic'}" for i, row in enumerate(node_rows())]
+    write_nodes(place / "two", rows)
+    ended = call("train", "two", "--label", "topic", *QUICK)
+    assert ended.status == 130
+    assert "warning: nodes.csv: 'label' used as features: pass --ignore" in words(ended.out)
+
+
+@pytest.mark.usefixtures("no_epoch")
+def test_arrays_of_the_heterophilous_collection_with_one_direction_are_a_warning(
+    call: Call, place: Path
+) -> None:
+    count = 12
+    part = np.arange(count) % 3
+    np.savez(
+        place / "graph.npz",
+        node_features=np.eye(count, dtype=np.float32),
+        node_labels=np.arange(count) % 2,
+        edges=np.array([[i, (i + 1) % count] for i in range(count)]),
+        **{f"{name}_masks": (part == i)[None] for i, name in enumerate(("train", "val", "test"))},
+    )
+    ended = call("train", "graph.npz", *QUICK)
+    assert ended.status == 130
+    assert "warning: no edge has its reverse: if your edges are undirected" in words(ended.out)
+    ended = call("train", "graph.npz", *QUICK, "--directed", "false", "--output", "runs/both")
+    assert "warning" not in ended.out
+
+
+@pytest.mark.parametrize("cell", ["NA", "nan", "N/A", "null", ""])
+def test_a_missing_number_is_read_whatever_its_spelling(call: Call, place: Path, cell: str) -> None:
+    write_nodes(place / "gaps", changed(node_rows(), 5, 1, cell), edge_rows())
+    ended = call("inspect", "gaps", "--json")
+    assert ended.status == 0
+    notes = json.loads(ended.out)["notes"]
+    assert "column 'a': 1 missing value: the mean and a 0/1 flag" in notes
+
+
+def test_a_training_that_goes_on_keeps_its_predictions_beside_the_model(
+    call: Call, place: Path
+) -> None:
+    few = ("train", "mine", *QUICK, "--output", "runs/x", "--no-report")
+    assert call(*few).status == 0
+    for _ in range(2):  # the second replaces the first
+        assert call("predict", "runs/x", "mine").status == 0
+    more = [{"3": "5"}.get(word, word) for word in few]
+    assert call(*more, "--resume").status == 0
+    assert json.loads(Path("runs/x/report.json").read_text())["runs"][0]["epochs"] == 5
+    head = Path("runs/x/predictions.csv").read_text().splitlines()[0].replace('"', "")
+    assert head.startswith("id,prediction,label,split,p_blue,p_red")
+    assert not Path("predictions.csv").exists()
