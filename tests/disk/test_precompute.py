@@ -101,12 +101,17 @@ def test_the_model_is_the_ordinary_one(directed, input_map, options, tmp_path):
         torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("contraction", ["frobenius", "identity"])
-@pytest.mark.parametrize("storage", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("storage", "contraction", "tol"),
+    [
+        ("float32", "frobenius", 2e-4),
+        ("float16", "frobenius", 3e-2),
+        ("float32", "identity", 2e-2),
+    ],
+)
 @pytest.mark.parametrize("directed", [False, True])
-def test_the_certificate_bounds_the_error(storage, directed, contraction, tmp_path):
+def test_the_certificate_bounds_the_error(storage, directed, contraction, tol, tmp_path):
     graph, operator, x = graph_of(tmp_path / "graph", directed)
-    tol = 2e-4 if storage == "float32" else 3e-2
     precompute(graph, tmp_path / "terms", storage=storage, tol=tol, gamma=0.9)
     sweep = Sweep.open(tmp_path / "terms")
     # With the identity, what was left out is the largest part of the error.

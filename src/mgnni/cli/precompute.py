@@ -49,10 +49,10 @@ class Precompute(DataCommand):
     """Scales of the models that can be trained."""
     gamma: float = 0.8
     """Largest contraction factor of these models."""
-    tol: float = 1e-4
+    tol: float = 1e-3
     """Residual, relative to the bias, that the terms shall suffice for."""
     storage: str = field(default="float32", metadata={"choices": ("float32", "float16")})
-    """Precision of the stored terms; float16 has half the size, for a tol of about 1e-3."""
+    """Precision of the stored terms; float16 has half the size, for a tol of about 1e-2."""
     no_constant: bool = False
     """Do not add a feature of ones, which an affine bias needs."""
     memory_limit: float = 2.0

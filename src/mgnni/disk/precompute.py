@@ -230,7 +230,7 @@ def precompute(
     *,
     scales: tuple[int, ...] = (1, 2),
     gamma: float = 0.8,
-    tol: float = 1e-4,
+    tol: float = 1e-3,
     storage: str = "float32",
     constant: bool = True,
     budget: float = BUDGET,
@@ -245,7 +245,7 @@ def precompute(
         gamma (float, optional): The largest factor :math:`\gamma` of the models.
             (default: :obj:`0.8`)
         tol (float, optional): Residual, relative to the bias, that the terms shall suffice for.
-            (default: :obj:`1e-4`)
+            (default: :obj:`1e-3`)
         storage (str, optional): ``"float32"`` or ``"float16"``, of half the size.
             (default: :obj:`"float32"`)
         constant (bool, optional): Whether a column of ones is added to the features, so that the
