@@ -75,10 +75,12 @@ def test_blocks_are_found_in_order() -> None:
 
 
 def shell_commands(text: str) -> list[str]:
-    """Return the ``mgnni`` commands in the shell blocks of a page, without their comments."""
+    """Return the ``mgnni`` commands in the shell blocks, without comments and torchrun."""
     blocks = re.findall(r"```(?:sh|bash)\n(.*?)```", text, re.DOTALL)
-    lines = [line.partition(" #")[0] for block in blocks for line in block.splitlines()]
-    return [part.strip() for line in lines for part in line.split("&&") if "mgnni " in part]
+    text = "".join(blocks).replace("\\\n", "")
+    lines = [re.sub(r" #.*|\$resume", "", line) for line in text.splitlines()]
+    parts = [part.strip() for line in lines for part in line.split("&&") if "mgnni " in part]
+    return [re.sub(r"^(srun )?torchrun .* -m ", "", part) for part in parts]
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,9 @@ class MGNNI(GraphModel):
             :obj:`"out"`, or :obj:`"both"`. (default: :obj:`"in"`)
         skip (bool, optional): Whether the bias is combined with the states of the scales.
             (default: :obj:`False`)
-        own_bias (bool, optional): Whether the state of a node contains its own bias. If not,
-            :math:`\mathbf{Z}_m - \mathbf{B} = \gamma\, \mathbf{P}^m \mathbf{Z}_m\,
-            g(\mathbf{F}_m)`, which is what was propagated, takes the place of
-            :math:`\mathbf{Z}_m` after the last equilibrium. (default: :obj:`True`)
+        own_bias (bool, optional): Whether the state of a node contains its own bias. If not, the
+            bias is subtracted from the states of the last equilibrium, which leaves what was
+            propagated. (default: :obj:`True`)
         blocks (int, optional): Number of equilibrium blocks. All but the last have layer
             normalization and a residual connection. (default: :obj:`1`)
         fusion (str, optional): How the scales are combined, :obj:`"attention"`, :obj:`"mean"` or
