@@ -87,6 +87,7 @@ class Precompute:
     def run(self, on_term: OnTerm) -> None:
         """Compute what is missing."""
         self.progress = self.saved.load()
+        self.saved.save(self.progress)  # from now on, the folder is known to be unfinished
         saved = time.monotonic()
         rows = self.graph.rows_per_block()
         while self.progress.term <= self.last:
