@@ -2,7 +2,8 @@
 
 A table is between ``<!-- table: KIND-WHERE -->`` and ``<!-- end -->``: what is shown, and the kind
 of device it was measured on; or ``models-KIND``, the models of a kind from the catalog; or
-``reproduce-EXPERIMENT``, a table of the paper. The results are stored by
+``reproduce-EXPERIMENT``, a table of the paper; or ``plan-GRAPH``, by the cost model. The results
+are stored by
 
     mgnni bench --output benchmarks/results
     mgnni reproduce all --output reproduction
@@ -19,6 +20,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from mgnni.bench.cost import MACHINES, Problem
+from mgnni.bench.ways import ways
+from mgnni.cli.plan import time_of
 from mgnni.models.catalog import MODELS
 from mgnni.reproduce.definitions import load_study, select
 from mgnni.reproduce.overview import stored_cells, tables
@@ -129,6 +133,99 @@ def solvers_table(stored: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def gigabytes(count: float | None) -> str:
+    """Return a number of bytes in GB; a dash if it was not measured."""
+    if count is None:
+        return "–"
+    return f"{count / 1e9:,.0f}" if count >= 1e11 else f"{count / 1e9:.3g}"
+
+
+def low_memory_table(stored: dict[str, Any]) -> str:
+    """Return one training step per memory mode, with its certified error."""
+    size = stored["size"]
+    lines = [
+        f"{stored['device']}, torch {stored['versions']['torch']}; {size['nodes']:,} nodes, "
+        f"{size['edges']:,} edges, {size['channels']} channels, scales {size['scales']}, "
+        f"tol {size['tol']:g}.",
+        "",
+        "| `memory` | forward, s | backward, s | device, GB | host, GB | certified error |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in stored["rows"]:
+        if row["seconds"] is None:
+            lines.append(f"| `{row['memory_mode']}` | out of memory | | | | |")
+            continue
+        bounds = [one["relative_error_bound"] for one in (*row["forward"], *row["backward"])]
+        cells = [
+            f"`{row['memory_mode']}`",
+            f"{row['forward_seconds']:.3g}",
+            f"{row['backward_seconds']:.3g}",
+            gigabytes(row["memory"]),
+            gigabytes(row["host_memory"]),
+            f"{max(bounds):.0e}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def files_table(stored: dict[str, Any]) -> str:
+    """Return the steps of a training on a graph in files."""
+    size = stored["size"]
+    lines = [
+        f"{stored['device']}, torch {stored['versions']['torch']}, load average "
+        f"{stored['load']:.0f}; {size['nodes']:,} nodes, {size['edges']:,} edges, "
+        f"{size['features']} features, {size['terms']} terms in {size['storage']}, "
+        f"{size['bytes'] / 1e9:.3g} GB. Certified error of the states, relative to the bias: "
+        f"{max(stored['relative_error_bound']):.0e}.",
+        "",
+        "| step | minutes | processor minutes | peak memory, GB |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for row in stored["rows"]:
+        cells = [
+            row["step"],
+            f"{row['seconds'] / 60:.1f}",
+            f"{row['cpu_seconds'] / 60:.1f}",
+            gigabytes(row["memory"]),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def plan_table(name: str) -> str:
+    """Return what the cost model says about a known graph, on H200 GPUs."""
+    title, problem, devices = PLANS[name]
+    lines = [
+        f"{title}: {problem.nodes:,} nodes, {problem.edges:,} edges, {problem.features} features, "
+        f"{problem.channels} channels, tol {problem.tol:g}; the operator has "
+        f"{gigabytes(problem.graph_bytes)} GB.",
+        "",
+        "| | time | GB per device | GB sent | GB on disk |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for one in ways(problem, MACHINES["h200"], devices):
+        cells = [
+            one.way,
+            time_of(one.seconds),
+            gigabytes(one.memory) + ("" if one.fits else " (does not fit)"),
+            gigabytes(one.traffic or None),
+            gigabytes(one.disk or None),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+# Graphs of the cost model in docs/scale.md: title, problem, and number of devices.
+PLANS = {
+    "papers": (
+        "ogbn-papers100M, directed",
+        Problem(111_059_956, 1_615_685_872, tol=1e-4, directed=True),
+        8,
+    ),
+    "billions": ("Ten billion edges", Problem(500_000_000, 10_000_000_000, tol=1e-4), 16),
+}
+
+
 def models_table(kind: str) -> str:
     """Return the models of a kind with equation, paper, and differences from the authors' code."""
     lines = ["| model | equation, paper | where ours differs |", "| --- | --- | --- |"]
@@ -183,6 +280,8 @@ KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     **{name: (name, full_table) for name in ("epoch", "ppi", "small", "scaling", "large")},
     "solve": ("solve", solve_table),
     "solvers": ("solve", solvers_table),
+    "memory": ("low-memory", low_memory_table),
+    "files": ("larger-than-memory", files_table),
     "own_data": ("own_data", own_data_table),
 }
 
@@ -199,6 +298,8 @@ def render(text: str) -> str:
         kind, where = found[2].split("-", 1)
         if kind == "models":
             return found[1] + models_table(where) + found[3]
+        if kind == "plan":
+            return found[1] + plan_table(where) + found[3]
         if kind == "reproduce":
             return found[1] + paper_table(where) + found[3]
         name, show = KINDS[kind]

@@ -55,6 +55,12 @@ MEMBERS = {
 
 # Names in submodules that the documentation uses and that are not in `mgnni.__all__`.
 SUBMODULES = {
+    "mgnni.disk.generate": ("generate_graph",),
+    "mgnni.disk.precompute": ("precompute",),
+    "mgnni.disk.stored_graph": ("StoredGraph", "store_graph"),
+    "mgnni.disk.sweep": ("Sweep",),
+    "mgnni.models.precomputed": ("PrecomputedMGNNI",),
+    "mgnni.train.minibatch": ("RowOptions", "train_rows"),
     "mgnni.data.rules": ("RunHistory", "Rule", "Score", "get_rule"),
     "mgnni.data.split": ("Split", "stratified_folds", "stratified_holdout", "random_splits"),
     "mgnni.data.lattice": ("lattice", "lattice_error"),

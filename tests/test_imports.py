@@ -33,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 MAY_IMPORT["kernels"] |= {"files"}
 MAY_IMPORT["range"] = set(LAYERS[: LAYERS.index("train")])
-MAY_IMPORT["train"] |= {"data", "files", "version"}
+MAY_IMPORT["disk"] = set(LAYERS[: LAYERS.index("implicit")]) | {"files"}
+MAY_IMPORT["train"] |= {"data", "disk", "files", "version"}
 MAY_IMPORT["html_report"] |= {"data", "files", "version"}
 MAY_IMPORT["bench"] |= {"data"}
 MAY_IMPORT["explain"] = MAY_IMPORT["train"] | {"figures", "range", "train"}

@@ -75,10 +75,12 @@ def test_blocks_are_found_in_order() -> None:
 
 
 def shell_commands(text: str) -> list[str]:
-    """Return the ``mgnni`` commands in the shell blocks of a page, without their comments."""
+    """Return the ``mgnni`` commands in the shell blocks, without comments and torchrun."""
     blocks = re.findall(r"```(?:sh|bash)\n(.*?)```", text, re.DOTALL)
-    lines = [line.partition(" #")[0] for block in blocks for line in block.splitlines()]
-    return [part.strip() for line in lines for part in line.split("&&") if "mgnni " in part]
+    text = "".join(blocks).replace("\\\n", "")
+    lines = [re.sub(r" #.*|\$resume", "", line) for line in text.splitlines()]
+    parts = [part.strip() for line in lines for part in line.split("&&") if "mgnni " in part]
+    return [re.sub(r"^(srun )?torchrun .* -m ", "", part) for part in parts]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,8 @@ def shell_commands(text: str) -> list[str]:
 def test_the_commands_on_a_page_exist_with_their_options(page: Path) -> None:
     for command in shell_commands(page.read_text("utf-8")):
         # A file of another training cannot be read here.
-        words = shlex.split(re.sub(r"--(preset|config) \S+\.json", "", command))
+        plain = re.sub(r"--(preset|config) \S+\.json|\$\w+", "", command)
+        words = shlex.split(re.sub(r"^.*-m mgnni ", "mgnni ", plain))  # after torchrun
         if words[0] != "mgnni" or words[1] not in COMMANDS:
             assert words[0] in ("pip", ".venv/bin/mgnni"), command
             continue

@@ -24,7 +24,8 @@ def test_tables_are_generated(page):
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/benchmarks.md", "docs/models.md", "docs/results.md"]
+    "name",
+    ["README.md", "docs/benchmarks.md", "docs/models.md", "docs/results.md", "docs/scale.md"],
 )
 def test_pages_have_not_lost_their_tables(name):
     assert table.BLOCK.search((ROOT / name).read_text("utf-8"))

@@ -204,7 +204,7 @@ def test_what_cannot_be_chosen_is_refused() -> None:
     task = node_task(1)
     with pytest.raises(ArgumentError, match="'budget' is for the choice"):
         fit(task, budget=3.0)
-    with pytest.raises(ArgumentError, match="leave out 'config' and 'preset'"):
+    with pytest.raises(ArgumentError, match="leave out 'config', 'preset' and 'mesh'"):
         fit(task, model="auto", preset="authors")
     split = task.splits[0]
     bare = task.with_splits([Split.of(split.train, torch.zeros(0, dtype=torch.long), split.test)])

@@ -17,7 +17,10 @@ from mgnni.cli.datasets import Datasets
 from mgnni.cli.explain import Explain
 from mgnni.cli.export import Export
 from mgnni.cli.inspect import Inspect
+from mgnni.cli.minibatch import Minibatch
 from mgnni.cli.models import Models
+from mgnni.cli.plan import Plan
+from mgnni.cli.precompute import Precompute
 from mgnni.cli.predict import Predict
 from mgnni.cli.quickstart import Quickstart
 from mgnni.cli.range import Range
@@ -53,6 +56,9 @@ COMMANDS: dict[str, type[Command]] = {
         Report,
         Reproduce,
         Bench,
+        Precompute,
+        Minibatch,
+        Plan,
     )
 }
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130

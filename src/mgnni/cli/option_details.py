@@ -31,7 +31,7 @@ CHOICES: dict[str, Sequence[str]] = {
     "normalization": ("auto", "sym", "dir", "out", "row", "none"),
     "flow": ("source_to_target", "target_to_source"),
     "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide dense".split()),
-    "memory": ("fast", "low"),
+    "memory": ("fast", "low", "half"),
     "log": ("tensorboard", "wandb", "trackio"),
 }
 MAP_SOLVERS = ("anderson", "picard")  # of models whose equation is not linear

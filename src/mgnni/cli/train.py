@@ -220,11 +220,11 @@ class Train(Command):
                 f"--budget is for the choice of a model (got {self.budget:g} minutes for "
                 f"{self.architecture}); leave it out, or pass --model auto"
             )
-        other = self.preset if self.preset != "paper" else self.mesh
-        if chooses and other is not None:
+        name, given = ("preset", self.preset) if self.preset != "paper" else ("mesh", self.mesh)
+        if chooses and given is not None:
             raise UsageError(
-                f"--preset and --mesh must be left out with --model auto (got {other}), which "
-                "chooses the hyperparameters in one process; choose a --model"
+                f"--{name} must be left out with --model auto (got {given}), which chooses the "
+                "hyperparameters in one process; choose a --model"
             )
         if not self.checkpoint_every >= 0:
             raise UsageError(f"--checkpoint-every must be at least 0 (got {self.checkpoint_every})")

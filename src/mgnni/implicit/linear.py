@@ -28,6 +28,7 @@ from mgnni.graph.op_arguments import OpArguments
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
 from mgnni.implicit.check import check_gamma, check_options, check_tensors
+from mgnni.implicit.products import grad_values_of, grad_weight_of
 from mgnni.implicit.vmap import folded, for_each_cotangent
 from mgnni.solve.equation import Equations
 from mgnni.solve.plan import Plan
@@ -36,7 +37,7 @@ from mgnni.solve.products import tall_product
 from mgnni.solve.result import Options, SolveLog, SolveStats, Status
 from mgnni.solve.weights import WIDE, Weights, check_finite_weight
 
-MEMORY = ("fast", "low")
+MEMORY = ("fast", "low", "half")
 ON_FAILURE = ("raise", "warn")
 
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
@@ -79,6 +80,9 @@ class Request:
     plan: Plan | None = None
     hop: Tensor | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        self.options = replace(self.options, memory=self.memory)
+
     def adjoint(self) -> Request:
         """Returns the request for the adjoint equations; second derivatives are not logged."""
         return replace(
@@ -99,7 +103,7 @@ class Request:
         weights = Weights(weight.detach(), self.gram, agreed=agreed)
         equations = Equations(self.propagation, self.scales, self.gamma, weights)
         # A copy of wide weights is as large as many states.
-        low = self.memory == "low" and weights.channels > WIDE
+        low = self.memory != "fast" and weights.channels > WIDE
         if self.cache is None or self.order > 0 or low:
             return prepare(equations, self.options)
         return self.cache.prepare(equations, self.options)
@@ -202,34 +206,13 @@ def gradients(
     grad_values = grad_weight = None
     if wants_weight:
         if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
-            parts = [
-                request.propagation.apply(*pair) for pair in zip(z, request.scales, strict=True)
-            ]
-            hop = torch.stack(parts)
-        grad_weight = request.gamma * tall_product(hop, u)
+            grad_weight = grad_weight_of(request.propagation, request.scales, request.gamma, z, u)
+        else:
+            grad_weight = request.gamma * tall_product(hop, u)
     if wants_values:
         cotangent = request.gamma * (u @ weight.mT)
-        grad_values = _grad_values(request.propagation, request.scales, z, cotangent)
+        grad_values = grad_values_of(request.propagation, request.scales, z, cotangent)
     return grad_values, grad_weight, u if wants_bias else None
-
-
-def _grad_values(
-    propagation: Propagation, scales: Sequence[int], z: Tensor, cotangent: Tensor
-) -> Tensor:
-    r"""Differentiates :math:`P^m Z` with respect to the entries of ``P``, for fixed :math:`Z`.
-
-    The result is :math:`\sum_k ((P^{\top})^k V) (P^{m-1-k} Z)^{\top}` at the entries of ``P``.
-    """
-    total = torch.zeros_like(propagation.values)
-    for index, scale in enumerate(scales):
-        states = [z[index]]
-        for _ in range(scale - 1):
-            states.append(propagation.apply(states[-1]))
-        v = cotangent[index]
-        for state in reversed(states):
-            total = total + propagation.pattern.sampled_product(v, state)
-            v = propagation.adjoint().apply(v)
-    return total
 
 
 def equilibria(

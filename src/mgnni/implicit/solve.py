@@ -48,8 +48,10 @@ def solve_equilibrium(
             (default: :obj:`1e-6`)
         max_iter (int, optional): Largest number of iterations. By default, a number that
             provably suffices.
-        memory (str, optional): ``"fast"`` keeps :math:`P^m Z` for the backward pass, ``"low"``
-            recomputes it. (default: :obj:`"fast"`)
+        memory (str, optional): ``"fast"`` keeps :math:`P^m Z` for the backward pass. ``"low"``
+            recomputes it, and solves a few columns at a time. ``"half"`` also stores the vectors
+            of the sweep as float16; the residual is still measured in full precision.
+            (default: :obj:`"fast"`)
         on_failure (str, optional): ``"raise"`` a :class:`~mgnni.ConvergenceError`, or ``"warn"``.
             (default: :obj:`"raise"`)
 

@@ -61,7 +61,8 @@ class EquilibriumConv(GraphModule):
         max_iter (int, optional): Maximum number of iterations. :obj:`None` uses as many as are
             proven to suffice. (default: :obj:`None`)
         memory (str, optional): :obj:`"fast"` keeps propagated states for the backward pass,
-            :obj:`"low"` computes them again. (default: :obj:`"fast"`)
+            :obj:`"low"` computes them again and solves few columns at a time, :obj:`"half"` also
+            stores vectors as float16. (default: :obj:`"fast"`)
         on_failure (str, optional): :obj:`"raise"` a :class:`~mgnni.ConvergenceError` if a solve
             fails, or :obj:`"warn"`. (default: :obj:`"raise"`)
         warm_start (bool, optional): Whether to start from the solution of the previous pass over

@@ -89,7 +89,8 @@ class EIGNN(EncoderModel):
         tol (float, optional): Relative residual to reach in every graph, in the forward and the
             backward pass. (default: :obj:`1e-6`)
         memory (str, optional): :obj:`"fast"` keeps propagated states for the backward pass,
-            :obj:`"low"` computes them again. (default: :obj:`"fast"`)
+            :obj:`"low"` computes them again and solves few columns at a time, :obj:`"half"` also
+            stores vectors as float16. (default: :obj:`"fast"`)
 
     Shapes:
         - **input:**

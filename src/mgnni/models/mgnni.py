@@ -18,6 +18,7 @@ from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_
 from mgnni.layers.heads import HeadSizes, ResidualHead, make_head
 from mgnni.layers.input_map import GraphInput, make_input_map
 from mgnni.layers.mlp import MLP
+from mgnni.layers.row_blocks import StateReadout, fits_row_blocks, in_row_blocks
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni_presets import preset
 from mgnni.solve.result import SolveLog
@@ -70,10 +71,9 @@ class MGNNI(GraphModel):
             :obj:`"out"`, or :obj:`"both"`. (default: :obj:`"in"`)
         skip (bool, optional): Whether the bias is combined with the states of the scales.
             (default: :obj:`False`)
-        own_bias (bool, optional): Whether the state of a node contains its own bias. If not,
-            :math:`\mathbf{Z}_m - \mathbf{B} = \gamma\, \mathbf{P}^m \mathbf{Z}_m\,
-            g(\mathbf{F}_m)`, which is what was propagated, takes the place of
-            :math:`\mathbf{Z}_m` after the last equilibrium. (default: :obj:`True`)
+        own_bias (bool, optional): Whether the state of a node contains its own bias. If not, the
+            bias is subtracted from the states of the last equilibrium, which leaves what was
+            propagated. (default: :obj:`True`)
         blocks (int, optional): Number of equilibrium blocks. All but the last have layer
             normalization and a residual connection. (default: :obj:`1`)
         fusion (str, optional): How the scales are combined, :obj:`"attention"`, :obj:`"mean"` or
@@ -106,7 +106,8 @@ class MGNNI(GraphModel):
         max_iter (int, optional): Maximum number of iterations. :obj:`None` uses as many as are
             proven to suffice. (default: :obj:`None`)
         memory (str, optional): :obj:`"fast"` keeps propagated states for the backward pass,
-            :obj:`"low"` computes them again. (default: :obj:`"fast"`)
+            :obj:`"low"` computes them and activations again, and solves few columns at a time,
+            :obj:`"half"` also stores vectors as float16. (default: :obj:`"fast"`)
         on_failure (str, optional): Whether to :obj:`"raise"` an error or to :obj:`"warn"` if a
             solve fails. (default: :obj:`"raise"`)
         warm_start (bool, optional): Whether to start each solve from the solution of the
@@ -170,7 +171,7 @@ class MGNNI(GraphModel):
         )
         check_choice("directions", directions, DIRECTIONS)
         check_choice("fusion", fusion, FUSIONS)
-        self.skip, self.own_bias = skip, own_bias
+        self.skip, self.own_bias, self.memory = skip, own_bias, memory
         self.supports_edge_mask = input_map != "graph"  # which embeds edges of its own
 
         def layer() -> MultiscaleEquilibrium:
@@ -244,15 +245,7 @@ class MGNNI(GraphModel):
     def fused_states(self, z: Tensor, bias: Tensor) -> Tensor:
         r"""Return the states that are fused, given those of all equilibria and their bias.
 
-        Args:
-            z (torch.Tensor): The states.
-            bias (torch.Tensor): The bias of the last equilibrium.
-
-        Shapes:
-            - **z:** :math:`(M, |\mathcal{V}|, F)`
-            - **bias:** :math:`(|\mathcal{V}|, F)`
-            - **output:** :math:`(M, |\mathcal{V}|, F)`, or :math:`(M + 1, |\mathcal{V}|, F)` with
-              ``skip``
+        Shapes: :math:`(M, |\mathcal{V}|, F)`; :math:`(M + 1, |\mathcal{V}|, F)` with ``skip``.
         """
         states = z if self.own_bias else z - bias
         return torch.cat([states, bias.unsqueeze(0)]) if self.skip else states
@@ -286,14 +279,21 @@ class MGNNI(GraphModel):
               F_{out})`, and weights :math:`(|\mathcal{V}|, M)` if ``return_attention``
         """
         propagation = self.propagation(x, edge_index, edge_weight, batch, batch_size)
+        low, device = self.memory != "fast", propagation.device
         with report_non_finite(x):
-            reads_graph = isinstance(self.input_map, GraphInput)
-            bias = self.input_map(x, propagation) if reads_graph else self.input_map(x)
+            if isinstance(self.input_map, GraphInput):
+                bias = self.input_map(x, propagation)
+            else:
+                blocks = low and fits_row_blocks(self.input_map, x, device)
+                bias = in_row_blocks(self.input_map, x, device) if blocks else self.input_map(x)
             for block in self.blocks:
                 bias = block(bias, propagation)
             z = self.equilibrium(bias, propagation).to(x.dtype)
-        fused, weight = self.fusion(self.fused_states(z, bias.to(x.dtype)))
-        num_graphs = self.num_graphs(propagation, batch, batch_size)
-        logits = self.head(fused, x, self.pooling_index(batch, propagation), num_graphs)
-        logits = self.in_units(logits)
-        return (logits, weight) if return_attention else logits
+        z = self.fused_states(z, bias.to(x.dtype))
+        index = self.pooling_index(batch, propagation)
+        readout = StateReadout(self.fusion, self.head)
+        if low and index is None and not return_attention and fits_row_blocks(readout, x, device):
+            return self.in_units(in_row_blocks(readout, z, device))
+        fused, weight = self.fusion(z)
+        logits = self.head(fused, x, index, self.num_graphs(propagation, batch, batch_size))
+        return (self.in_units(logits), weight) if return_attention else self.in_units(logits)

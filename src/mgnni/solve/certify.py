@@ -215,19 +215,38 @@ def measure(
     Shapes:
         - **bias, z, hop, image:** ``(equations, num_nodes, channels)``
     """
-    operator = equations.operator
     hop = equations.hop(z) if hop is None else hop
     if image is None:
         image = biased_product(bias, hop, equations.weights.tensor, equations.gamma)
     residual = image.sub_(z)
+    unit = torch.finfo(z.dtype).eps / 2
+    found = certified_norms(equations, bias, z, residual, unit)
+    return Measurement(residual, hop, *found.cpu().unbind())  # a single transfer
 
+
+def certified_norms(
+    equations: Equations, bias: Tensor, z: Tensor, residual: Tensor, unit: float
+) -> Tensor:
+    r"""Returns residual norm, reference norm and error bound of every equation and graph.
+
+    Args:
+        equations (Equations): The equations.
+        bias (Tensor): Their bias :math:`B`.
+        z (Tensor): The states.
+        residual (Tensor): The residual at these states, as computed.
+        unit (float): Unit roundoff of the precision that the residual was computed in.
+
+    Shapes:
+        - **bias, z, residual:** ``(equations, num_nodes, channels)``
+        - **output:** ``(3, equations, num_graphs)``, float64
+    """
+    operator = equations.operator
     rows = [torch.linalg.vector_norm(x, dim=-1) for x in (residual, z, one_if_shared(bias))]
     rows[2] = rows[2].expand_as(rows[0])
     plain, own = _norms(operator, torch.stack(rows).double())
     (plain_r, plain_z, plain_b), (own_r, own_z, own_b) = plain.unbind(), own.unbind()
 
     # The computed residual contains the rounding of its own evaluation.
-    unit = torch.finfo(z.dtype).eps / 2
     scales, gamma, weights = equations.scales, equations.gamma, equations.weights
     factors = rounding_factors(operator, scales, gamma, equations.channels, weights.frobenius)
     numbers = [factors, equations.contractions]
@@ -238,5 +257,4 @@ def measure(
     factor_to_frobenius = to_frobenius(operator)
     if factor_to_frobenius is not None:
         bound = bound * factor_to_frobenius
-    found = torch.stack([plain_r, torch.maximum(plain_b, plain_z), bound])
-    return Measurement(residual, hop, *found.cpu().unbind())  # a single transfer
+    return torch.stack([plain_r, torch.maximum(plain_b, plain_z), bound])

@@ -61,7 +61,7 @@ class Equations:
 
     def __getitem__(self, index: int) -> Equations:
         part = slice(index, index + 1)
-        weights = Weights(self.weights.tensor[part])
+        weights = Weights(self.weights.tensor[part], self.weights.gram, self.weights.exact)
         return Equations(self.operator, self.scales[part], self.gamma, weights)
 
     def double(self) -> Equations:

@@ -9,6 +9,7 @@ from functools import partial
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.solve import device_rows, device_sweep
 from mgnni.solve.closed_form import Dense, Spectral, dense_size
+from mgnni.solve.columns import ColumnPlan
 from mgnni.solve.core import on_core
 from mgnni.solve.device import has_kernels
 from mgnni.solve.equation import Equations
@@ -76,13 +77,13 @@ def prepare(equations: Equations, options: Options, previous: Previous | None = 
         equations = replace(equations, weights=previous.weights)
         reuse = previous.settings == Previous.settings_of(equations, options)
         expansions = previous.expansions if reuse else None
-    if not sweeps:
+    if not sweeps or options.memory != "fast":
         return _refined(equations, options, expansions)
     fallback = partial(_fallback, equations, options)
     return device_sweep.DeviceSweep(equations, options, fallback, before, reuse=reuse)
 
 
-def _fallback(equations: Equations, options: Options) -> RefinedPlan:
+def _fallback(equations: Equations, options: Options) -> RefinedPlan | ColumnPlan:
     """The plan for what a device plan misses; its eigenpairs come from LAPACK."""
     weights = replace(equations.weights, exact=True)
     return _refined(replace(equations, weights=weights), options)
@@ -90,10 +91,14 @@ def _fallback(equations: Equations, options: Options) -> RefinedPlan:
 
 def _refined(
     equations: Equations, options: Options, expansions: Expansions | None = None
-) -> RefinedPlan:
+) -> RefinedPlan | ColumnPlan:
     equations.require_contraction()
-    known = SHARDED if equations.operator.is_sharded else METHODS
-    method = known[choose(equations, options)](equations, expansions)
+    sharded = equations.operator.is_sharded
+    kind = (SHARDED if sharded else METHODS)[choose(equations, options)]
+    whole = sharded or equations.operator.batch is not None
+    if options.memory != "fast" and issubclass(kind, Series) and not whole:
+        return ColumnPlan(equations, options, kind)
+    method = kind(equations, expansions)
     return RefinedPlan(equations, options, on_core(method, equations))
 
 

@@ -228,6 +228,7 @@ class Options:
     tol: float = 1e-6
     max_iter: int | None = None
     warm_start: bool = False
+    memory: str = "fast"
 
 
 @dataclass

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from mgnni.graph.csr import SparseMatrix
 from mgnni.graph.memo import memoize
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.equation import power
@@ -38,7 +39,10 @@ def summation_gain(operator: Propagation) -> float:
         return operator.norm_bound * sum_units(operator.longest_row)
     length = operator.lengths.double().to(operator.device).unsqueeze(1)
     units = torch.where(length > LONG_SUM, length, length.sqrt())
-    forth, back = operator.magnitudes()
+    if operator.symmetric and not operator.is_sharded:  # without a transpose, which may be large
+        forth = back = SparseMatrix(operator.pattern, operator.values.detach().abs().double())
+    else:
+        forth, back = operator.magnitudes()
     weight = None if operator.norm.weight is None else operator.norm.weight.unsqueeze(1)
     if operator.norm.kind == "max" and weight is not None:
         return _largest(operator, units * forth.multiply(weight) / weight)

@@ -108,7 +108,7 @@ class Series(Method):
                 columns.view(nodes, count, channels).copy_(side_by_side)
                 torch.index_select(columns, 1, place, out=c)
             if c.is_cuda and operator.pattern.lines.fit(operator.values, c):
-                _add_terms(operator, expansion, order, (columns, c, before))
+                add_terms_of(operator, expansion, order, (columns, c, before))
             else:
                 evaluate(operator, expansion, order, memory)
             # Restore the order of the eigenvectors.
@@ -141,10 +141,10 @@ def _panels(degree: Tensor, separate: bool) -> list[Tensor]:
     return [part for part in parts if part.numel()]
 
 
-def _add_terms(
+def add_terms_of(
     operator: Propagation, expansion: Expansion, order: Tensor, memory: tuple[Tensor, ...]
 ) -> None:
-    """As :func:`evaluate`, by a CUDA kernel that passes over memory once per term."""
+    """As :func:`evaluate`, by one CUDA kernel per term; matrices ``(num_nodes, columns)``."""
     total, t, t_before = memory
     widths = _widths(expansion.degree[order], 1)
     blocks: dict[int, Tensor] = {}

@@ -1,0 +1,135 @@
+"""Ways to train on a large graph, with what each of them takes by the cost model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mgnni.bench.cost import (
+    MACHINES,
+    Estimate,
+    Machine,
+    Problem,
+    product_rate,
+    solve_bytes,
+    step_bytes,
+    step_seconds,
+)
+from mgnni.errors import check_int
+
+USABLE = 0.9  # fraction of the memory of a device
+LABELLED = 0.6  # fraction of the nodes that a mini-batch epoch trains on
+COPIES = 12  # passes over a term besides its product, in reads and writes of float32
+BUDGET = 2 * 2**30  # bytes of the columns of a term that are in memory at a time
+BATCH = 2**15  # nodes of a mini-batch
+BASE = 7e8  # bytes of a Python process with torch
+
+
+def ways(
+    problem: Problem, machine: Machine, devices: int = 1, host: Machine | None = None
+) -> list[Estimate]:
+    """Return what every way to train takes, per device.
+
+    Args:
+        problem (Problem): The graph and the model.
+        machine (Machine): One device.
+        devices (int, optional): Number of devices. (default: :obj:`1`)
+        host (Machine, optional): Where terms are precomputed; two CPU cores if :obj:`None`.
+            (default: :obj:`None`)
+    """
+    check_int("devices", devices)
+    found = [one_device(problem, machine, memory) for memory in ("fast", "low")]
+    if devices > 1:
+        found += [by_columns(problem, machine, devices), by_rows(problem, machine, devices)]
+    return [*found, *precomputed(problem, host or MACHINES["cpu"])]
+
+
+def one_device(problem: Problem, machine: Machine, memory: str) -> Estimate:
+    """Full-batch training on one device."""
+    size = step_bytes(problem, memory)
+    seconds = step_seconds(problem, machine, memory)
+    return Estimate(f"one device, memory={memory}", seconds, size, _fits(size, machine))
+
+
+def by_columns(problem: Problem, machine: Machine, devices: int) -> Estimate:
+    """Every device has the whole graph and some columns; only states change places."""
+    stack = len(problem.scales) * problem.state_bytes
+    size = problem.graph_bytes + (solve_bytes(problem, "low") + 2 * stack) / devices
+    # Bias and states of both passes go from rows to columns, and back.
+    traffic = 4 * stack / devices * (devices - 1) / devices
+    seconds = step_seconds(problem, machine, "low") / devices + traffic / machine.link
+    return Estimate(f"columns over {devices} devices", seconds, size, _fits(size, machine), traffic)
+
+
+def by_rows(problem: Problem, machine: Machine, devices: int) -> Estimate:
+    """Every device has some rows; every product needs the columns of the other devices.
+
+    This is the worst case, of a graph that cannot be partitioned well: all rows are needed.
+    """
+    size = step_bytes(problem, "low") / devices + 4.0 * problem.nodes * 8
+    columns = problem.column_products + problem.certificate_products
+    traffic = 4.0 * problem.nodes * columns * (devices - 1) / devices
+    seconds = step_seconds(problem, machine, "low") / devices + traffic / machine.link
+    return Estimate(f"rows over {devices} devices", seconds, size, _fits(size, machine), traffic)
+
+
+def term_seconds(problem: Problem, machine: Machine) -> float:
+    """Return the time of one term of a precomputed sweep."""
+    width = problem.features + 2  # a constant, and the norms for the certificate
+    product = problem.entries * width / product_rate(problem, machine, width)
+    numbers = problem.nodes * width
+    return product + COPIES * 4.0 * numbers / 1e10 + 8.0 * numbers / machine.disk
+
+
+def epoch_seconds(problem: Problem, machine: Machine, storage: int = 2) -> float:
+    """Return the time of an epoch on stored terms, with validation of as many nodes again."""
+    nodes, width = problem.nodes * (LABELLED + 0.4), problem.features + 1
+    numbers = nodes * width * problem.stored_terms
+    operations = 4.0 * numbers * len(problem.scales) * problem.channels
+    return numbers * (storage / machine.disk + 2e-9) + operations / machine.flops
+
+
+def precomputed(problem: Problem, machine: Machine, storage: int = 2) -> list[Estimate]:
+    """Terms in files, in float16, and mini-batches of nodes, on a CPU."""
+    width = problem.features + 2
+    disk = float(problem.stored_terms) * problem.nodes * (problem.features + 1) * storage
+    disk += problem.graph_bytes + 4.0 * problem.nodes * problem.features
+    columns = min(width, max(1, BUDGET // (4 * problem.nodes)) + 1)
+    block = 2**24 * 12 + 3 * 4.0 * width * 2**24 * problem.nodes / problem.entries
+    # Mapped files of one term count as well, as far as they have been read.
+    memory = BASE + 4.0 * problem.nodes * columns + block
+    seconds = problem.stored_terms * term_seconds(problem, machine)
+    epoch = epoch_seconds(problem, machine, storage)
+    # Labels and indices of nodes, and some copies of a batch.
+    training = BASE + 60.0 * problem.nodes + 3 * 4.0 * BATCH * problem.stored_terms * width
+    fits = _fits(memory, machine)
+    return [
+        Estimate("precomputed terms", seconds, memory, fits, disk=disk),
+        Estimate("an epoch on them", epoch, training, _fits(training, machine), disk=disk),
+    ]
+
+
+def smallest(problem: Problem, machine: Machine, most: int = 4096) -> tuple[str, int]:
+    """Return the fewest devices that a full-batch step fits on, and how it is split."""
+    for memory in ("fast", "low"):
+        if one_device(problem, machine, memory).fits:
+            return f"one device, memory={memory}", 1
+    devices = 2
+    while devices <= most:
+        for split, way in (("columns", by_columns), ("rows", by_rows)):
+            if way(problem, machine, devices).fits:
+                return split, devices
+        devices *= 2
+    return "none", most
+
+
+def larger(machine: Machine, link: float | None, memory: float | None) -> Machine:
+    """Return a machine with another link speed or memory, in bytes, where given."""
+    return replace(
+        machine,
+        link=machine.link if link is None else link,
+        memory=machine.memory if memory is None else memory,
+    )
+
+
+def _fits(size: float, machine: Machine) -> bool:
+    return size <= USABLE * machine.memory

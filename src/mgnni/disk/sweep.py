@@ -1,0 +1,93 @@
+"""Stored terms of a graph, read by rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mgnni.disk.precompute import FORMAT, NAME, PROGRESS
+from mgnni.disk.stored_graph import StoredGraph
+from mgnni.errors import DataError
+from mgnni.files import read_object
+from mgnni.solve.stored_terms import StoredTerms
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The stored terms of a graph; make one with :meth:`open`.
+
+    Args:
+        folder (Path): Their folder.
+        graph (StoredGraph): The graph.
+        terms (StoredTerms): What is known about them.
+        constant (bool): Whether a column of ones was added to the features.
+        unit (Tensor): What the columns were divided by.
+        gram (Tensor): Products of all pairs of columns of the features.
+
+    Shapes:
+        - **unit:** ``(columns,)``
+        - **gram:** ``(columns, columns)``, float64
+    """
+
+    folder: Path
+    graph: StoredGraph
+    terms: StoredTerms
+    constant: bool
+    unit: Tensor
+    gram: Tensor
+
+    @classmethod
+    def open(cls, folder: Path) -> Sweep:
+        """Open the output folder of :func:`mgnni.disk.precompute.precompute`."""
+        if not (folder / NAME).exists() and (folder / PROGRESS).exists():
+            raise DataError(
+                f"{folder}: must hold all terms (got an interrupted computation); repeat "
+                "mgnni precompute with the same options to go on"
+            )
+        data = read_object(folder / NAME, "give the output folder of mgnni precompute")
+        try:
+            if data["format"] != FORMAT:
+                raise ValueError("format")
+            known = {one.name for one in fields(StoredTerms)}
+            terms = StoredTerms(**{k: _tuple(v) for k, v in data["terms"].items() if k in known})
+            place, constant = data["graph"]["folder"], data["settings"]["constant"]
+            unit, gram = torch.tensor(data["unit"]), torch.tensor(data["gram"]).double()
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{folder / NAME}: must describe stored terms of format {FORMAT} (got other "
+                "fields); compute them again"
+            ) from error
+        scaled = data["settings"]["storage"] != "float32"
+        unit = unit if scaled else torch.ones_like(unit)
+        return cls(folder, StoredGraph.open(Path(place)), terms, constant, unit, gram)
+
+    def files(self) -> list[NDArray[Any]]:
+        """Return the stored terms, memory-mapped."""
+        paths = [self.folder / f"term-{k:04d}.npy" for k in self.terms.index]
+        return [np.load(path, mmap_mode="r") for path in paths]
+
+    def rows(self, nodes: NDArray[np.int64]) -> Tensor:
+        """Return the terms of some nodes, in float32.
+
+        Args:
+            nodes (NDArray): The nodes; reading is fastest if they are sorted.
+
+        Shapes:
+            - **nodes:** ``(rows,)``
+            - **output:** ``(rows, terms, columns)``
+        """
+        files = self.files()
+        out = torch.empty(len(nodes), len(files), files[0].shape[1])
+        for place, file in enumerate(files):
+            out[:, place] = torch.from_numpy(file[nodes])  # torch converts float16 faster
+        return out.mul_(self.unit)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,281 @@
+r"""Solves with little memory: one equation after another, a few columns at a time.
+
+With :math:`W = Q \Lambda Q^{\top}`, the columns of :math:`Z Q` do not depend on each other. So they
+are solved, and their residual is measured, in panels of :data:`COLUMNS` columns, and the memory
+besides bias, states and one residual does not grow with the number of channels or scales. The
+result is the same as that of :mod:`mgnni.solve.sweep`, up to rounding.
+
+With ``memory="half"`` the vectors of a sweep are stored as float16, and sums are accumulated in
+float32. A sweep then leaves a residual of about a thousandth, which further sweeps reduce. The
+residual is measured in full precision at the returned states, so that the certificate includes the
+rounding of what was stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mgnni.graph.half import multiply_half_into
+from mgnni.graph.propagation import Propagation
+from mgnni.solve.certify import certified_norms, frobenius, graph_magnitude
+from mgnni.solve.equation import Equations
+from mgnni.solve.expansion import BLOCK, Expansion
+from mgnni.solve.fixed_point import sufficient_steps
+from mgnni.solve.plan import Plan, full_precision
+from mgnni.solve.refine import GAIN, ROUNDS, SHARE, subnormal_floor
+from mgnni.solve.result import Options, Records, Solution
+from mgnni.solve.scratch import scratch
+from mgnni.solve.sweep import SMALL, Series, add_terms_of, evaluate
+from mgnni.solve.weights import Weights
+
+COLUMNS = 8  # per panel: rows of 32 bytes, the least that a GPU reads at a time
+ROWS = 2**20  # rows that are converted to float64 at a time
+STORED = torch.float16  # of the vectors of a sweep with memory="half"
+COARSE = 0.01  # relative residual that a sweep with stored float16 vectors aims at
+ORDINARY = {torch.float32: (1e-8, 1e8), torch.float64: (1e-80, 1e80)}  # sizes of entries
+
+
+class Found(NamedTuple):
+    """What was measured at the states of one equation."""
+
+    numbers: Tensor  # shape: (3,), residual, reference and error bound, float64, on the CPU
+    residual: Tensor  # shape: (num_nodes, channels)
+
+    @property
+    def relative(self) -> float:
+        """Residual over reference; zero if both vanish."""
+        residual, reference = self.numbers[:2].tolist()
+        return 0.0 if residual == 0 else float(residual / reference) if reference else torch.inf
+
+
+class ColumnPlan(Plan):
+    """Solves in panels of columns, and corrects until the residual meets the tolerance.
+
+    Args:
+        equations (Equations): The equations of one graph; all weights symmetric.
+        options (Options): How to solve them.
+        method (type[Series]): The expansion, of the Neumann series or of Chebyshev polynomials.
+    """
+
+    synchronises = True
+
+    def __init__(self, equations: Equations, options: Options, method: type[Series]) -> None:
+        super().__init__(equations, options)
+        self.method = method
+
+    def adjoint(self) -> ColumnPlan:
+        """Returns the plan for the adjoint equations; itself if the operator is symmetric."""
+        adjoint = self.equations.adjoint()
+        if adjoint.operator is self.equations.operator:
+            return self
+        return ColumnPlan(adjoint, self.options, self.method)
+
+    @torch.no_grad()
+    def solve(self, bias: Tensor, start: Tensor | None = None, deferred: bool = False) -> Solution:
+        """Solves the equations; see :meth:`Plan.solve`. Returns no :math:`P^m Z`."""
+        z = torch.empty(bias.shape, dtype=bias.dtype, device=bias.device)
+        numbers = []
+        with full_precision(bias.device):
+            for index in range(len(bias)):
+                solver = _OneEquation(self.equations[index], self.options, self.method)
+                begin = None if start is None else start[index]
+                numbers.append(solver.solve(bias[index], z[index], begin))
+        contractions = torch.tensor(self.equations.contractions, dtype=torch.float64)
+        table = torch.stack([one[0] for one in numbers], 1)  # shape: (4, equations)
+        table = torch.cat([table[:3], contractions.unsqueeze(0), table[3:]])
+        records = Records(
+            table.unsqueeze(-1),
+            self.equations.scales,
+            self.equations.operator.norm.kind,
+            self.options.tol,
+            self.method.name,
+            subnormal_floor(z, z.size(1)),
+            tuple(one[1] for one in numbers),
+        )
+        return Solution(z, z.new_empty(0), records)
+
+
+class _OneEquation:
+    """Solves one equation in panels of columns."""
+
+    def __init__(self, equation: Equations, options: Options, method: type[Series]) -> None:
+        self.options = options
+        weights = replace(equation.weights, exact=True)  # eigenvectors orthogonal to rounding
+        self.equation = replace(equation, weights=weights)
+        self.method = method(self.equation)
+        self.scale, self.operator = equation.scales[0], equation.operator
+        pairs = self.equation.weights.eigenpairs
+        exact = Weights(weights.tensor.double(), weights.gram, exact=True).eigenpairs
+        self.values, self.exact_vectors = pairs.values[0], exact.vectors[0]
+        self.vectors = self.exact_vectors.to(weights.tensor.dtype)
+        self.half = options.memory == "half" and weights.tensor.dtype is torch.float32
+
+    def solve(self, bias: Tensor, z: Tensor, start: Tensor | None) -> tuple[Tensor, bool]:
+        """Writes the states into ``z``; returns three norms and the iterations, and exhaustion."""
+        unit = _unit(self.operator, bias)
+        right = bias if unit == 1 else bias / unit
+        begin = start if start is None or unit == 1 else start / unit
+        found, steps, exhausted = self._refine(right, z, begin)
+        numbers = found.numbers * unit
+        if unit != 1:
+            z.mul_(unit)
+            if not bool(z.sum().isfinite()):
+                numbers[0] = torch.nan
+        return torch.cat([numbers, torch.tensor([float(steps)]).double()]), exhausted
+
+    def _refine(self, bias: Tensor, z: Tensor, start: Tensor | None) -> tuple[Found, int, bool]:
+        tol, worst = self.options.tol, self.equation.contractions[0]
+        budget = self.options.max_iter or sufficient_steps(worst, tol, self.operator.num_nodes)
+        steps, exhausted, double = 0, False, bias.dtype is torch.float64
+        found = None if start is None else self._measure(bias, z.copy_(start), double)
+        if found is None or not found.relative < 0.1:  # start from zero
+            z.zero_()
+            found = Found(torch.tensor([1.0, 1.0, torch.inf]).double(), bias)
+        # A residual below the rounding of its own evaluation says nothing.
+        double = double or tol < torch.finfo(bias.dtype).eps / 2
+        for number in range(ROUNDS):
+            before = found.relative
+            if before <= tol or not before < torch.inf or exhausted:
+                break
+            # Relative to a correction, which may exceed its right-hand side by 1 / (1 - L).
+            target = SHARE * tol / before * (1 - worst if number or start is not None else 1)
+            target = max(target, COARSE if self.half else GAIN * (1 - worst) if number else 0)
+            taken, exhausted = self._add(found.residual, z, target, max(budget - steps, 1))
+            steps += taken
+            del found  # frees its residual before the next one is computed
+            found = self._measure(bias, z, double)
+            if not double and found.relative > tol and not (self.half and number < 2):
+                double, found = True, self._measure(bias, z, True)
+            if number and found.relative > before / 2:
+                if not self.half:
+                    break
+                self.half = False
+        return found, steps, exhausted
+
+    def _panels(self, order: Tensor) -> list[Tensor]:
+        return list(torch.split(order, COLUMNS))
+
+    def _add(self, right: Tensor, z: Tensor, tol: float, max_iter: int) -> tuple[int, bool]:
+        """Adds the solution for a right-hand side to ``z``; returns its iterations."""
+        expansion = self.method.expand(tol, max_iter)
+        z.add_(right)
+        steps, nodes = 0, right.size(0)
+        with scratch(right) as take:
+            memory = [take(nodes * COLUMNS) for _ in range(3 if right.is_cuda or self.half else 4)]
+            for panel in self._panels(torch.argsort(expansion.degree, descending=True)):
+                basis = self.vectors[:, panel.to(self.vectors.device)]
+                total, c = (one[: nodes * len(panel)].view(nodes, -1) for one in memory[:2])
+                torch.mm(right, basis, out=c)
+                steps = max(steps, self._sweep(expansion, panel, total, c, memory))
+                z.addmm_(total, basis.mT)
+        return int(self.method.iterations(torch.tensor([[steps]]))), expansion.truncated
+
+    def _sweep(
+        self, expansion: Expansion, panel: Tensor, total: Tensor, c: Tensor, memory: list[Tensor]
+    ) -> int:
+        """Overwrites ``total`` with the change of the right-hand sides ``c``."""
+        highest = int(expansion.degree[panel].max())
+        if self.half:
+            size = float(c.abs().max())
+            sum_in_half(self.operator, expansion, panel, total, c, size)
+            if not size or bool(total.sum().isfinite()):
+                return highest
+            self.half = False  # the numbers exceed the range of float16
+            return self._sweep(expansion, panel, total, c, [*memory, torch.empty_like(memory[0])])
+        operator = self.operator
+        if c.is_cuda and operator.pattern.lines.fit(operator.values, c):
+            before = memory[2][: c.numel()].view_as(c)
+            add_terms_of(operator, expansion, panel, (total, c, before))
+            return highest
+        if len(memory) < 4:
+            memory = [*memory, torch.empty_like(memory[0])]
+        scale = self.scale if operator.num_nodes * len(self.values) > SMALL else 0
+        return evaluate(operator, expansion, panel, memory, scale)
+
+    def _measure(self, bias: Tensor, z: Tensor, double: bool) -> Found:
+        """Measures the residual at ``z``, in float64 if asked for."""
+        exact = double and z.dtype is not torch.float64
+        dtype = torch.float64 if double else z.dtype
+        operator = self.operator.double() if double else self.operator
+        residual = torch.zeros_like(z) if exact else bias - z
+        values = (self.equation.gamma * self.values).to(z.device, dtype)
+        vectors = self.exact_vectors.to(dtype)
+        one, other = (torch.empty(z.size(0) * COLUMNS, dtype=dtype, device=z.device) for _ in "12")
+        for panel in self._panels(torch.arange(z.size(1))):
+            basis = vectors[:, panel.to(vectors.device)]
+            x, out = (some[: z.size(0) * len(panel)].view(-1, len(panel)) for some in (one, other))
+            if exact:
+                _product(z, basis, x)
+            else:
+                torch.mm(z, basis, out=x)
+            for _ in range(self.scale):
+                x, out = operator.multiply_into(out, x), x
+            x.mul_(values[panel.to(values.device)])
+            if exact:
+                _product(bias, basis, out)
+                _product(z, -basis, x, beta=1)
+                x.add_(out)
+            residual.addmm_(x.to(z.dtype), basis.to(z.dtype).mT)
+        # Twice, because there is a product with Q before and after that with the operator.
+        unit = torch.finfo(dtype).eps
+        right, states, rest = (one.unsqueeze(0) for one in (bias, z, residual))
+        numbers = certified_norms(self.equation, right, states, rest, unit).cpu().view(3)
+        if exact:  # the residual itself was rounded at the end
+            numbers[::2] *= 1 + 64 * torch.finfo(z.dtype).eps
+        return Found(numbers, residual)
+
+
+def _product(rows: Tensor, basis: Tensor, out: Tensor, beta: int = 0) -> None:
+    """Writes (or adds) the product with a basis in float64, converting some rows at a time."""
+    for part, result in zip(torch.split(rows, ROWS), torch.split(out, ROWS), strict=True):
+        result.addmm_(part.to(basis.dtype), basis, beta=beta)
+
+
+def _unit(operator: Propagation, bias: Tensor) -> float:
+    """A power of two to divide the bias by, one if it is of ordinary size."""
+    low, high = ORDINARY[bias.dtype]
+    norm = float(frobenius(operator, bias))
+    if low * bias.numel() ** 0.5 < norm < high:
+        return 1.0
+    size = float(graph_magnitude(operator, bias).max())
+    if size == 0 or not size < torch.inf or low < size < high:
+        return 1.0
+    return float(2.0 ** torch.tensor(size).double().log2().floor())
+
+
+def sum_in_half(
+    operator: Propagation,
+    expansion: Expansion,
+    columns: Tensor,
+    total: Tensor,
+    c: Tensor,
+    size: float,
+) -> None:
+    """Applies expansions, minus the identity, with terms that are stored as float16.
+
+    Args:
+        operator (Propagation): The operator.
+        expansion (Expansion): The expansions of all columns.
+        columns (Tensor): The columns to process.
+        total (Tensor): The result.
+        c (Tensor): The right-hand sides.
+        size (float): Their largest absolute value, which becomes one before they are rounded.
+
+    Shapes:
+        - **columns:** ``(columns,)``
+        - **total, c:** ``(num_nodes, columns)``
+    """
+    highest = int(expansion.degree[columns].max())
+    now = (c / (size or 1.0)).to(STORED)
+    before = torch.empty_like(now)
+    rows = expansion.block(0, min(BLOCK, highest + 1), columns, total)
+    torch.mul(c, rows[0] - 1, out=total)
+    for k in range(1, highest + 1):
+        if k % BLOCK == 0:
+            rows = expansion.block(k, min(k + BLOCK, highest + 1), columns, total)
+        before, now = now, multiply_half_into(operator, before, now, *expansion.step(k))
+        total.addcmul_(now, size * rows[k % BLOCK])

@@ -1,0 +1,133 @@
+"""The cost model predicts the stored benchmarks."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mgnni.bench.cost import MACHINES, Problem, solve_bytes, solve_seconds, step_bytes, step_seconds
+from mgnni.bench.ways import by_columns, by_rows, one_device, precomputed, smallest, ways
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+def solves():
+    """The stored times of solves: the problem, the row and the machine."""
+    found = []
+    for name in ("scaling-cpu", "scaling-cuda", "large-cuda"):
+        stored = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+        machine = MACHINES["cpu" if name.endswith("cpu") else "h200"]
+        for row in stored["rows"]:
+            if not row["method"].startswith("mgnni"):
+                continue
+            size = {"gamma": 0.8, "scales": 2, **row["size"]}
+            nodes = int(size.get("nodes", size["edges"] // 20))
+            scales = tuple(range(1, int(size["scales"]) + 1))
+            largest = 0.99 if row["case"].startswith("gamma") else 0.93
+            problem = Problem(
+                nodes,
+                int(size["edges"]),
+                int(size["width"]),
+                1,
+                scales,
+                size["gamma"],
+                row["tol"],
+                largest,
+            )
+            found.append(pytest.param(problem, row, machine, id=f"{name}, {row['case']}"))
+    return found
+
+
+@pytest.mark.parametrize(("problem", "row", "machine"), solves())
+def test_stored_solves_are_predicted(problem, row, machine):
+    memory = "low" if "low" in row["method"] else "fast"
+    assert 0.5 < solve_seconds(problem, machine, memory) / row["seconds"] < 2
+    if row["memory"]:
+        assert 1 / 1.3 < solve_bytes(problem, memory) / row["memory"] < 1.3
+
+
+@pytest.mark.parametrize("name", ["low-memory-cuda.json"])
+def test_stored_training_steps_are_predicted(name):
+    path = RESULTS / name
+    if not path.exists():
+        pytest.skip("this benchmark has not been stored yet")
+    stored = json.loads(path.read_text("utf-8"))
+    size = stored["size"]
+    problem = Problem(
+        size["nodes"],
+        size["edges"],
+        size["channels"],
+        size["features"],
+        tuple(size["scales"]),
+        size["gamma"],
+        size["tol"],
+    )
+    for row in stored["rows"]:
+        if row["memory"] is None:
+            assert not one_device(problem, MACHINES["h200"], row["memory_mode"]).fits
+            continue
+        assert 1 / 1.3 < step_bytes(problem, row["memory_mode"]) / row["memory"] < 1.3
+        predicted = step_seconds(problem, MACHINES["h200"], row["memory_mode"])
+        assert 0.5 < predicted / row["seconds"] < 2
+
+
+def test_the_stored_sweep_of_a_graph_in_files_is_predicted():
+    stored = json.loads((RESULTS / "larger-than-memory-cpu.json").read_text("utf-8"))
+    size = stored["size"]
+    problem = Problem(
+        size["nodes"],
+        size["edges"],
+        size["channels"],
+        size["features"],
+        tuple(size["scales"]),
+        size["gamma"],
+        size["tol"],
+    )
+    terms, epoch = precomputed(problem, MACHINES["cpu"])
+    assert problem.stored_terms == size["terms"]
+    measured = {row["step"]: row for row in stored["rows"]}
+    # The machine was busy with other work, so the time is that of its processors.
+    work = sum(measured[name]["cpu_seconds"] for name in measured if "terms" in name)
+    assert 0.5 < 2 * terms.seconds / work < 2
+    assert 0.5 < 2 * epoch.seconds / measured["one epoch"]["cpu_seconds"] < 2
+    assert 1 / 1.3 < terms.memory / measured["remaining terms"]["memory"] < 1.3
+    assert 1 / 1.3 < epoch.memory / measured["one epoch"]["memory"] < 1.3
+    assert terms.disk == pytest.approx(size["bytes"], rel=0.2)
+
+
+def test_more_work_takes_longer():
+    base = Problem(10**6, 10**7)
+    machine = MACHINES["h200"]
+    for change in (
+        {"nodes": 2 * 10**6},
+        {"edges": 10**8},
+        {"channels": 128},
+        {"scales": (1, 2, 3)},
+        {"gamma": 0.95},
+        {"tol": 1e-7},
+        {"directed": True},
+    ):
+        other = Problem(**{"nodes": 10**6, "edges": 10**7, **change})
+        assert solve_seconds(other, machine) > solve_seconds(base, machine), change
+        assert step_bytes(other, "low") >= step_bytes(base, "low"), change
+
+
+def test_splits_share_memory_and_only_rows_send_in_every_product():
+    problem, machine = Problem(10**8, 10**9), MACHINES["h200"]
+    for split in (by_columns, by_rows):
+        few, many = split(problem, machine, 2), split(problem, machine, 8)
+        assert many.memory < few.memory
+        assert many.seconds < few.seconds
+    assert by_rows(problem, machine, 8).traffic > 10 * by_columns(problem, machine, 8).traffic
+    assert by_rows(problem, machine, 8).memory < by_columns(problem, machine, 8).memory
+    assert len(ways(problem, machine)) == 4
+    assert len(ways(problem, machine, 8)) == 6
+
+
+def test_the_fewest_devices_are_those_that_it_fits_on():
+    machine = MACHINES["h200"]
+    assert smallest(Problem(10**5, 10**6), machine) == ("one device, memory=fast", 1)
+    split, devices = smallest(Problem(5 * 10**8, 10**10), machine)
+    assert split == "rows"
+    assert by_rows(Problem(5 * 10**8, 10**10), machine, devices).fits
+    assert not by_rows(Problem(5 * 10**8, 10**10), machine, devices // 2).fits

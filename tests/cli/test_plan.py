@@ -1,0 +1,75 @@
+"""``mgnni plan``, ``mgnni precompute`` and ``mgnni minibatch``."""
+
+import json
+
+import pytest
+
+from mgnni.cli.app import main
+from mgnni.cli.plan import size, time_of
+
+
+def test_a_plan_shows_every_way_and_what_does_not_fit(capsys):
+    assert main(["plan", "--nodes", "500000000", "--edges", "10000000000", "--devices", "4"]) == 0
+    text = capsys.readouterr().out
+    assert "columns over 4 devices" in text
+    assert "does not fit" in text
+    assert "The least that a full-batch step fits on: rows over" in text
+
+
+def test_a_plan_as_json(capsys):
+    arguments = ["--nodes", "1000", "--edges", "5000", "--memory", "4", "--link", "5", "--json"]
+    assert main(["plan", *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["machine"]["memory"] == 4e9
+    assert found["machine"]["link"] == 5e9
+    assert all(one["fits"] for one in found["ways"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan"], "--nodes must be positive"),
+        (["plan", "--nodes", "5", "--edges", "5", "--link", "-1"], "--link must be positive"),
+        (["plan", "--nodes", "5", "--edges", "5", "--machine", "abacus"], "--machine"),
+        (["plan", "--nodes", "5", "--edges", "5", "--gamma", "1.5"], "--gamma"),
+        (["precompute", "no-such-data"], "neither a benchmark"),
+        (["precompute", "synthetic", "--edges", "7"], "--edges"),
+        (["precompute", "synthetic", "--storage", "int8"], "--storage"),
+        (["minibatch", "no-such-folder"], "sweep.json: cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line_without_a_traceback(
+    arguments, message, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) in (1, 2)
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_terms_are_stored_and_trained_on(tmp_path, capsys):
+    terms, model = str(tmp_path / "terms"), str(tmp_path / "model")
+    arguments = ["--nodes", "600", "--edges", "3000", "--num-features", "6", "--tol", "1e-3"]
+    assert main(["precompute", "synthetic", *arguments, "--output", terms, "--json"]) == 0
+    stored = json.loads(capsys.readouterr().out)
+    assert stored["nodes"] == 600
+    options = ["--epochs", "30", "--batch-size", "200", "--lr", "0.03"]
+    assert main(["minibatch", terms, "--output", model, *options, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["accuracy"]["test"] > 0.4, "six classes, of which one was always chosen"
+    assert max(report["relative_error_bound"]) < 1e-3
+    assert main(["minibatch", terms, "--output", model]) == 2
+    assert "finished training" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "–"), (999, "999 B"), (1e9, "1 GB"), (1.234e13, "12.3 TB")]
+)
+def test_sizes_are_readable(value, text):
+    assert size(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.5, "0.5 s"), (90, "1.5 min"), (36000, "10 h")])
+def test_times_are_readable(value, text):
+    assert time_of(value) == text

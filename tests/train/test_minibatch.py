@@ -1,0 +1,88 @@
+"""Training on stored terms: what it learns, and that an interruption changes nothing."""
+
+import numpy as np
+import pytest
+import torch
+
+from mgnni import load_task
+from mgnni.disk.generate import generate_graph
+from mgnni.disk.precompute import precompute
+from mgnni.disk.stored_graph import StoredGraph
+from mgnni.disk.sweep import Sweep
+from mgnni.errors import ArgumentError, ConvergenceError, DataError
+from mgnni.train import minibatch
+from mgnni.train.minibatch import RowOptions, RowTraining, train_rows
+from mgnni.train.store_task import store_task
+
+OPTIONS = RowOptions(hidden_channels=4, epochs=3, batch_size=100, dropout=0.3, lr=0.03)
+
+
+@pytest.fixture(scope="module")
+def terms(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("terms")
+    graph = generate_graph(folder / "graph", 400, 1600, features=5, classes=3)
+    return precompute(graph, folder / "terms", tol=1e-3)
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(terms, tmp_path, monkeypatch):
+    whole = train_rows(terms, tmp_path / "whole", OPTIONS)
+    monkeypatch.setattr(minibatch, "SAVE_EVERY", 0.0)
+    calls = 0
+
+    def stop(epoch, part, best):
+        nonlocal calls
+        calls += 1
+        if calls == 5:  # in the middle of the second epoch
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_rows(terms, tmp_path / "parts", OPTIONS, stop)
+    with pytest.raises(ArgumentError, match="as in the interrupted training"):
+        train_rows(terms, tmp_path / "parts", RowOptions(lr=0.5))
+    parts = train_rows(terms, tmp_path / "parts", OPTIONS)
+    assert parts["resumed"]
+    assert not whole["resumed"]
+    assert parts["history"] == whole["history"]
+    states = [
+        torch.load(tmp_path / name / "model.pt", weights_only=True)["state"]
+        for name in ("whole", "parts")
+    ]
+    for name, value in states[0].items():
+        assert torch.equal(value, states[1][name]), name
+
+
+def test_every_training_node_is_seen_once_per_epoch_in_another_order(terms):
+    training = RowTraining(Sweep.open(terms), RowOptions(batch_size=32))
+    orders = []
+    for training.epoch in (0, 1):
+        nodes = np.concatenate([training._nodes_of(groups) for groups in training.batches()])
+        assert np.array_equal(np.sort(nodes), training.nodes[minibatch.TRAIN])
+        orders.append(nodes)
+    assert not np.array_equal(*orders)
+
+
+def test_terms_that_do_not_suffice_stop_the_training(terms, monkeypatch):
+    sweep = Sweep.open(terms)
+    monkeypatch.setattr(type(sweep.terms), "errors", lambda self: [1.0] * len(self.index))
+    training = RowTraining(sweep, OPTIONS)
+    with pytest.raises(ConvergenceError, match="certified residual"):
+        training.certificate()
+
+
+def test_a_graph_without_labels_cannot_be_trained_on(terms):
+    sweep = Sweep.open(terms)
+    bare = StoredGraph(**{**vars(sweep.graph), "classes": 0})
+    unlabelled = Sweep(**{**vars(sweep), "graph": bare})
+    with pytest.raises(DataError, match="must have labels"):
+        RowTraining(unlabelled, OPTIONS)
+
+
+def test_a_task_is_stored_with_its_split(tmp_path):
+    task = load_task("chains", length=5, num_chains_per_class=6)
+    graph = store_task(task, tmp_path / "graph")
+    part, y = graph.array("part"), graph.array("y")
+    for name, number in (("train", 1), ("val", 2), ("test", 3)):
+        assert np.array_equal(np.flatnonzero(part == number), task.rows(0, name).numpy())
+    assert np.array_equal(y[part == 1], task.targets(0, "train").numpy())
+    with pytest.raises(ArgumentError, match="'split' must be from 0"):
+        store_task(task, tmp_path / "other", split=99)
