@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.data import benchmark_options
-from mgnni.cli.folders import result_folder, write_result
+from mgnni.cli.folders import result_folder, run_folder, write_result
 from mgnni.errors import closest
 
 if TYPE_CHECKING:
@@ -84,12 +84,7 @@ class Explain(Command):
     def run(self) -> None:
         """Explain, print and save."""
         options = benchmark_options(self.option)
-        folder = self.model.parent if self.model.name == "model.pt" else self.model
-        if not (folder / "model.pt").is_file():
-            raise UsageError(
-                f"RUN must be the output folder of a complete training (got {str(self.model)!r}, "
-                "which has no model.pt); train one with mgnni train"
-            )
+        folder = run_folder(self.model)
         if self.top < 1:
             raise UsageError(f"--top must be at least 1 (got {self.top})")
         name = re.sub(r"[^\w.-]", "-", f"explain-{folder.resolve().name}-{self.node}")

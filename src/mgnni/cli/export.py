@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.data import benchmark_options
+from mgnni.cli.folders import run_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +53,7 @@ class Export(Command):
     def run(self) -> None:
         """Read the graph of the training, export, write and print."""
         options = benchmark_options(self.option)
-        folder = self.model.parent if self.model.name == "model.pt" else self.model
-        if not (folder / "model.pt").is_file():
-            raise UsageError(
-                f"RUN must be the output folder of a complete training (got {str(self.model)!r}, "
-                "which has no model.pt); train one with mgnni train"
-            )
+        folder = run_folder(self.model)
         output = self.output or folder / "model.pt2"
         if self.output is not None and output.exists() and not self.overwrite:
             raise UsageError(f"{output} exists; pass --overwrite, or --output another file")

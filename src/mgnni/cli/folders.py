@@ -31,6 +31,17 @@ def writable_folder(path: Path) -> Path:
     return path
 
 
+def run_folder(path: Path) -> Path:
+    """Return the folder of a complete training, given it or its model.pt."""
+    folder = path.parent if path.name == "model.pt" else path
+    if not (folder / "model.pt").is_file():
+        raise UsageError(
+            f"RUN must be the output folder of a complete training (got {str(path)!r}, which has "
+            "no model.pt); train one with mgnni train"
+        )
+    return folder
+
+
 @contextlib.contextmanager
 def result_folder(path: Path) -> Iterator[None]:
     """Create the folder of a result, and remove it again, if it is new, when there is none."""
