@@ -14,7 +14,7 @@ from mgnni.cli.folders import writable_folder
 
 @dataclass(frozen=True, kw_only=True)
 class Minibatch(Command):
-    """Train on stored terms by mini-batches of nodes.
+    """Train on stored terms by mini-batches.
 
     TERMS is the output folder of mgnni precompute. The model is MGNNI whose input map is affine
     (or the identity), without dropout before it; its weights, attention and head are trained as

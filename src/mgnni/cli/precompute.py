@@ -17,7 +17,7 @@ SYNTHETIC = "synthetic"
 
 @dataclass(frozen=True, kw_only=True)
 class Precompute(DataCommand):
-    """Store the terms of a graph, to train on it by mini-batches.
+    """Store the terms of a graph for mini-batches.
 
     Computes the products of polynomials of the operator with the features once, in files, so that
     mgnni minibatch trains MGNNI exactly, by mini-batches of nodes, whatever the size of the graph.
