@@ -275,6 +275,23 @@ def _val_test(cell: dict[str, Any]) -> str:
     return f"{100 * fmean(cell['val']):.1f} ({100 * fmean(cell['test']):.1f})"
 
 
+def compile_table(stored: dict[str, Any]) -> str:
+    """Return the times of a training step in eager mode and compiled."""
+    lines = [
+        "| size of | first step, s | eager, ms | compiled, ms | ratio |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for row in stored["rows"]:
+        name = {"texas": "Texas", "chameleon": "Chameleon", "pubmed": "PubMed"}[row["size"]]
+        ratio = row["compiled"] / row["eager"]
+        times = f"{1e3 * row['eager']:.1f} | {1e3 * row['compiled']:.1f} | {ratio:.2f}"
+        lines.append(f"| {name} | {row['first']:.0f} | {times} |")
+    note = (
+        f"torch {stored['torch']}, {stored['threads']} threads, median of {stored['steps']} steps."
+    )
+    return "\n".join([*lines, "", note]) + "\n"
+
+
 # The stored results and the function that shows them.
 KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     **{name: (name, full_table) for name in ("epoch", "ppi", "small", "scaling", "large")},
@@ -283,6 +300,7 @@ KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "memory": ("low-memory", low_memory_table),
     "files": ("larger-than-memory", files_table),
     "own_data": ("own_data", own_data_table),
+    "compile": ("compile", compile_table),
 }
 
 
