@@ -46,6 +46,11 @@ def test_stored_solves_are_predicted(problem, row, machine):
         assert 1 / 1.3 < solve_bytes(problem, memory) / row["memory"] < 1.3
 
 
+def problem_of(size):
+    names = ("nodes", "edges", "channels", "features", "scales", "gamma", "tol")
+    return Problem(*(tuple(size[k]) if k == "scales" else size[k] for k in names))
+
+
 @pytest.mark.parametrize("name", ["low-memory-cuda.json"])
 def test_stored_training_steps_are_predicted(name):
     path = RESULTS / name
@@ -53,15 +58,7 @@ def test_stored_training_steps_are_predicted(name):
         pytest.skip("this benchmark has not been stored yet")
     stored = json.loads(path.read_text("utf-8"))
     size = stored["size"]
-    problem = Problem(
-        size["nodes"],
-        size["edges"],
-        size["channels"],
-        size["features"],
-        tuple(size["scales"]),
-        size["gamma"],
-        size["tol"],
-    )
+    problem = problem_of(size)
     for row in stored["rows"]:
         if row["memory"] is None:
             assert not one_device(problem, MACHINES["h200"], row["memory_mode"]).fits
@@ -74,15 +71,7 @@ def test_stored_training_steps_are_predicted(name):
 def test_the_stored_sweep_of_a_graph_in_files_is_predicted():
     stored = json.loads((RESULTS / "larger-than-memory-cpu.json").read_text("utf-8"))
     size = stored["size"]
-    problem = Problem(
-        size["nodes"],
-        size["edges"],
-        size["channels"],
-        size["features"],
-        tuple(size["scales"]),
-        size["gamma"],
-        size["tol"],
-    )
+    problem = problem_of(size)
     terms, epoch = precomputed(problem, MACHINES["cpu"])
     assert problem.stored_terms == size["terms"]
     measured = {row["step"]: row for row in stored["rows"]}

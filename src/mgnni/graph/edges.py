@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol, TypeGuard, Union, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeGuard, Union, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from torch_geometric import EdgeIndex
 
 FLOATS = (torch.float32, torch.float64)
 
@@ -34,7 +37,7 @@ def is_sparse(edge_index: Adjacency) -> bool:
     return isinstance(edge_index, SparseTensor)
 
 
-def _is_pyg_index(edge_index: Any) -> TypeGuard[Any]:
+def _is_pyg_index(edge_index: object) -> TypeGuard[EdgeIndex]:
     """Whether this is an ``EdgeIndex`` of PyG, which an exported model is served without."""
     pyg = sys.modules.get("torch_geometric")
     return pyg is not None and isinstance(edge_index, pyg.EdgeIndex)
