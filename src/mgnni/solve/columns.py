@@ -21,12 +21,12 @@ from torch import Tensor
 
 from mgnni.graph.half import multiply_half_into
 from mgnni.graph.propagation import Propagation
-from mgnni.solve.certify import certified_norms, frobenius, graph_magnitude
+from mgnni.solve.certify import certified_norms
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import BLOCK, Expansion
 from mgnni.solve.fixed_point import sufficient_steps
 from mgnni.solve.plan import Plan, full_precision
-from mgnni.solve.refine import GAIN, ROUNDS, SHARE, subnormal_floor
+from mgnni.solve.refine import GAIN, ROUNDS, SHARE, subnormal_floor, units_of
 from mgnni.solve.result import Options, Records, Solution
 from mgnni.solve.scratch import scratch
 from mgnni.solve.sweep import SMALL, Series, add_terms_of, evaluate
@@ -36,7 +36,6 @@ COLUMNS = 8  # per panel: rows of 32 bytes, the least that a GPU reads at a time
 ROWS = 2**20  # rows that are converted to float64 at a time
 STORED = torch.float16  # of the vectors of a sweep with memory="half"
 COARSE = 0.01  # relative residual that a sweep with stored float16 vectors aims at
-ORDINARY = {torch.float32: (1e-8, 1e8), torch.float64: (1e-80, 1e80)}  # sizes of entries
 
 
 class Found(NamedTuple):
@@ -116,7 +115,8 @@ class _OneEquation:
 
     def solve(self, bias: Tensor, z: Tensor, start: Tensor | None) -> tuple[Tensor, bool]:
         """Writes the states into ``z``; returns three norms and the iterations, and exhaustion."""
-        unit = _unit(self.operator, bias)
+        units = units_of(self.operator, bias.unsqueeze(0))
+        unit = 1.0 if units is None else float(units)
         right = bias if unit == 1 else bias / unit
         begin = start if start is None or unit == 1 else start / unit
         found, steps, exhausted = self._refine(right, z, begin)
@@ -233,18 +233,6 @@ def _product(rows: Tensor, basis: Tensor, out: Tensor, beta: int = 0) -> None:
     """Writes (or adds) the product with a basis in float64, converting some rows at a time."""
     for part, result in zip(torch.split(rows, ROWS), torch.split(out, ROWS), strict=True):
         result.addmm_(part.to(basis.dtype), basis, beta=beta)
-
-
-def _unit(operator: Propagation, bias: Tensor) -> float:
-    """A power of two to divide the bias by, one if it is of ordinary size."""
-    low, high = ORDINARY[bias.dtype]
-    norm = float(frobenius(operator, bias))
-    if low * bias.numel() ** 0.5 < norm < high:
-        return 1.0
-    size = float(graph_magnitude(operator, bias).max())
-    if size == 0 or not size < torch.inf or low < size < high:
-        return 1.0
-    return float(2.0 ** torch.tensor(size).double().log2().floor())
 
 
 def sum_in_half(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mgnni.graph.propagation import Propagation
 from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure, spread
 from mgnni.solve.equation import Equations, one_if_shared
 from mgnni.solve.fixed_point import sufficient_steps
@@ -58,11 +59,11 @@ class RefinedPlan(Plan):
         if self.equations.operator.total_nodes * self.equations.channels == 0:
             return self._empty(bias)
         with full_precision(bias.device):
-            units = self._units(bias)
+            units = units_of(self.equations.operator, one_if_shared(bias))
             if units is None:
                 refined = self._refine(bias, start)
                 return self._solution(refined, refined.found.hop.to(bias.dtype))
-            return self._solve_in_units(bias, units)
+            return self._solve_in_units(bias, units.expand(len(bias), -1))
 
     def _solve_in_units(self, bias: Tensor, units: Tensor) -> Solution:
         """Solves for the bias divided by the units, and multiplies the solution by them."""
@@ -74,25 +75,6 @@ class RefinedPlan(Plan):
         found = measure(self.equations.double(), scaled.double(), z.double() / factor)
         hop = (found.hop * factor).to(bias.dtype)
         return self._solution(refined._replace(z=z, found=found.scaled(units)), hop)
-
-    def _units(self, bias: Tensor) -> Tensor | None:
-        """Powers of two to divide the bias by, per graph; None if it is of ordinary size.
-
-        Gradients of a model that fits perfectly are tiny, and squares of float32 numbers below
-        1e-19 vanish. The equations are linear, so any unit will do.
-        """
-        operator, one = self.equations.operator, one_if_shared(bias)
-        low, high = (1e-8, 1e8) if bias.dtype is torch.float32 else (1e-80, 1e80)
-        # Norms are faster than the largest entry, and suffice unless they are tiny.
-        norm, numbers = frobenius(operator, one), operator.total_nodes * one.size(-1)
-        if bool(((norm > low * numbers**0.5) & (norm < high)).all()):
-            return None
-        size = graph_magnitude(operator, one).double().cpu()
-        if bool(((size == 0) | ((size > low) & (size < high))).all()):
-            return None
-        usable = (size > 0) & size.isfinite()
-        units = torch.where(usable, 2.0 ** size.log2().floor(), 1.0)
-        return units.expand(len(bias), -1)
 
     def _propose_from(self, start: Tensor, bias: Tensor, tol: float, budget: int) -> Proposal:
         """Solves for the correction of initial states if these are close, else from zero."""
@@ -173,6 +155,32 @@ class RefinedPlan(Plan):
         zero = torch.zeros(len(bias), max(self.equations.operator.num_graphs, 1)).double()
         z = torch.zeros_like(bias)
         return self._solution(Refined(z, Measurement(z, z, zero, zero, zero), zero, False), z)
+
+
+def units_of(operator: Propagation, bias: Tensor) -> Tensor | None:
+    """Returns powers of two to divide biases by, per graph; None if they are of ordinary size.
+
+    Gradients of a model that fits perfectly are tiny, and squares of float32 numbers below 1e-19
+    vanish. The equations are linear, so any unit will do.
+
+    Args:
+        operator (Propagation): The operator, which knows the graphs.
+        bias (Tensor): The biases.
+
+    Shapes:
+        - **bias:** ``(equations, num_nodes, channels)``
+        - **output:** ``(equations, num_graphs)``
+    """
+    low, high = (1e-8, 1e8) if bias.dtype is torch.float32 else (1e-80, 1e80)
+    # Norms are faster than the largest entry, and suffice unless they are tiny.
+    norm, numbers = frobenius(operator, bias), operator.total_nodes * bias.size(-1)
+    if bool(((norm > low * numbers**0.5) & (norm < high)).all()):
+        return None
+    size = graph_magnitude(operator, bias).double().cpu()
+    if bool(((size == 0) | ((size > low) & (size < high))).all()):
+        return None
+    usable = (size > 0) & size.isfinite()
+    return torch.where(usable, 2.0 ** size.log2().floor(), 1.0)
 
 
 def subnormal_floor(z: Tensor, nodes: int) -> float:
