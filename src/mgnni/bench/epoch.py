@@ -29,6 +29,8 @@ from mgnni.train.presets import preset_for
 from mgnni.train.runs import Run
 
 LARGEST = 0.93  # eigenvalue of g(F) after training
+# Both directions and the spectral norm. Weights as initialised, so that all columns propagate.
+GENERALISED = {"contraction": "spectral", "directions": "both", "fusion": "concat", "skip": True}
 # Products of the head are rounded to ten bits; the equations are solved as accurately as before.
 TF32 = Errors(1e-2, 1e-1)
 
@@ -157,6 +159,10 @@ def epoch_rows(settings: Settings) -> Iterator[Row]:
         ]
         width = config.model.hidden_channels or task.num_features
         yield from settle(f"{task.name}, h = {width}", entrants, settings)
+        generalised = changed(config, GENERALISED)
+        field = Field(Study(task, generalised, None, settings.device), settings)
+        both = f"{task.name}, both directions, h = {width}"
+        yield from settle(both, [field.ours("mgnni, generalised")], settings)
 
 
 def small_rows(settings: Settings) -> Iterator[Row]:

@@ -159,14 +159,16 @@ class Study:
     Args:
         task (Task): The task.
         config (Config): The configuration; its learning rate is lowered until weights hardly move.
-        factor (Tensor): Initial value of every :math:`F`.
+        factor (Tensor, optional): Initial value of every :math:`F`. (default: as initialised)
         device (torch.device): Where to compute.
 
     Shapes:
         - **factor:** ``(scales, channels, channels)``
     """
 
-    def __init__(self, task: Task, config: Config, factor: Tensor, device: torch.device) -> None:
+    def __init__(
+        self, task: Task, config: Config, factor: Tensor | None, device: torch.device
+    ) -> None:
         self.task, self.factor, self.device = task, factor, device
         self.config = changed(config, {"lr": LEARNING_RATE, "weight_decay": 0.0})
         self.fabric = make_fabric(device.type, config.precision)
@@ -198,9 +200,10 @@ class Study:
 
     def _learner(self, runs: Sequence[Run]) -> Learner:
         learner = learner_for(self.task)(self.task, self.config, runs, self.fabric)
-        state = learner.ensemble.snapshot()
-        state["equilibrium.factor"][:] = self.factor.to(state["equilibrium.factor"])
-        learner.ensemble.restore(state)
+        if self.factor is not None:
+            state = learner.ensemble.snapshot()
+            state["equilibrium.factor"][:] = self.factor.to(state["equilibrium.factor"])
+            learner.ensemble.restore(state)
         return learner
 
     def learned(self, runs: int = 1) -> LearnerTrainer:
