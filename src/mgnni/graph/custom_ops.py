@@ -12,38 +12,43 @@ import torch
 from torch import Tensor
 
 from mgnni.graph.csr import Pattern
+from mgnni.graph.memo import Memo
 from mgnni.graph.normalize import Bound, NodeNorm
-from mgnni.graph.op_arguments import OPERATORS, SCHEMA, OpArguments
+from mgnni.graph.op_arguments import SCHEMA, OpArguments
 from mgnni.graph.propagation import Propagation
 
 COUNT = len(OpArguments._fields)
 TAGS = (torch.Tag.pt2_compliant_tag,)
 
 
-@torch.inference_mode(False)
+_operators: Memo[Propagation] = Memo()
+
+
 def operator_of(arguments: OpArguments) -> Propagation:
     """Return the operator of some arguments, the same one as long as their tensors live.
 
     Its entries never require gradients: ops differentiate by themselves.
     """
-    found = OPERATORS.find(arguments)
-    if found is not None:
-        return found.adjoint() if arguments.adjoint else found
-    # Aliases, because what is kept must not keep the tensor alive by which it is found.
-    crow, col, values = (one.detach() for one in arguments[:3])
-    norm = NodeNorm(arguments.norm, arguments.norm_weight)
-    operator = Propagation(
-        Pattern(crow, col),
-        values,
-        symmetric=arguments.symmetric,
-        bound=Bound(arguments.norm_bound, norm, "the bound of the operator that was compiled"),
-        normalization="none",
-        batch=arguments.batch,
-        num_graphs=arguments.num_graphs,
-        unit=arguments.unit,
-    )
-    operator.prefers_spectrum = arguments.prefers_spectrum
-    OPERATORS.add(arguments, operator)
+
+    def compute() -> Propagation:
+        # Aliases, because what is kept must not keep the tensor alive by which it is found.
+        crow, col, values = (one.detach() for one in arguments[:3])
+        norm = NodeNorm(arguments.norm, arguments.norm_weight)
+        operator = Propagation(
+            Pattern(crow, col),
+            values,
+            symmetric=arguments.symmetric,
+            bound=Bound(arguments.norm_bound, norm, "the bound of the operator that was compiled"),
+            normalization="none",
+            batch=arguments.batch,
+            num_graphs=arguments.num_graphs,
+            unit=arguments.unit,
+        )
+        operator.prefers_spectrum = arguments.prefers_spectrum
+        return operator
+
+    # The key stands for the tensors: a comparison of all numbers would cost as much as a product.
+    operator = _operators.get(arguments.crow, compute, options=arguments.key)
     return operator.adjoint() if arguments.adjoint else operator
 
 

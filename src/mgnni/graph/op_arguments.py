@@ -7,11 +7,9 @@ apart before a call and put together in it.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
 if TYPE_CHECKING:
     from mgnni.graph.propagation import Propagation
@@ -21,7 +19,6 @@ SCHEMA = (
     "Tensor crow, Tensor col, Tensor values, Tensor? batch, Tensor? norm_weight, bool symmetric, "
     "float norm_bound, str norm, float unit, SymInt num_graphs, bool prefers_spectrum, bool adjoint"
 )
-KEPT = 4  # operators with the same pattern that are kept
 
 
 class OpArguments(NamedTuple):
@@ -87,28 +84,3 @@ class OpArguments(NamedTuple):
             for one in self[:5]
         ]
         return (*tensors, *self[5:-1])
-
-
-class _Operators:
-    """The operators of the last calls, with their transposes, spectra and cores.
-
-    An operator is found by the tensor object of its row pointers and freed with it.
-    """
-
-    def __init__(self) -> None:
-        self._known: MutableMapping[object, list[tuple[object, Propagation]]]
-        self._known = WeakIdKeyDictionary()
-
-    def find(self, arguments: OpArguments) -> Propagation | None:
-        """Return the operator that was added for the same arguments."""
-        key = arguments.key
-        known = self._known.get(arguments.crow, ())
-        return next((operator for other, operator in known if other == key), None)
-
-    def add(self, arguments: OpArguments, operator: Propagation) -> None:
-        """Keep an operator, which must not reference the tensor object of its row pointers."""
-        known = self._known.setdefault(arguments.crow, [])
-        known[:] = [*known, (arguments.key, operator)][-KEPT:]
-
-
-OPERATORS = _Operators()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import secrets
 import weakref
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from mgnni.solve.weights import Weights
 
 LARGEST = 2**24  # numbers in the states of all equations past which they are not kept
 
-_numbers = itertools.count()
 _caches: weakref.WeakValueDictionary[int, Cache] = weakref.WeakValueDictionary()
 
 
@@ -51,14 +50,15 @@ class Cache:
     Attributes:
         log (SolveLog): How the last pass was solved.
         handle (Tensor): A number on the CPU by which a compiled graph finds the cache. It is a
-            tensor, so that layers with other numbers need no other graph.
+            tensor, so that layers with other numbers need no other graph, and random, so that a
+            graph that another process loads finds no cache of that process.
         pending (Plan, optional): The plan of a compiled forward pass, for its backward pass.
     """
 
     @torch.inference_mode(False)
     def __init__(self) -> None:
         self.log = SolveLog()
-        number = next(_numbers)
+        number = secrets.randbits(63)
         self.handle = torch.tensor(number, device="cpu")
         _caches[number] = self
         self.pending: Plan | None = None

@@ -148,9 +148,9 @@ def _differentiate(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     kept = hop if settings.memory == "fast" else None
     of_values, of_weight, of_bias = gradients(request, z, weight, kept, wanted, grad)
     of_bias = None if of_bias is None else of_bias.sum(0)  # all scales share it
-    original = operator_of(arguments._replace(adjoint=False))
-    if of_values is not None and operator is not original:  # in the order of the transpose
-        order = original.pattern.transposed[1]
+    if of_values is not None and arguments.adjoint and not arguments.symmetric:
+        # In the order of the transpose.
+        order = operator_of(arguments._replace(adjoint=False)).pattern.transposed[1]
         of_values = torch.empty_like(of_values).index_copy_(0, order, of_values)
     return _owned(of_values, z), _owned(of_weight, z), _owned(of_bias, z, grad)
 

@@ -40,7 +40,6 @@ from mgnni.solve.weights import WIDE, Weights, check_finite_weight
 MEMORY = ("fast", "low", "half")
 ON_FAILURE = ("raise", "warn")
 
-_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
 is_deferred: ContextVar[bool] = ContextVar("deferred", default=False)
 
 
@@ -259,8 +258,10 @@ def equilibria(
     stack = bias.unsqueeze(0).expand(len(scales), *bias.shape)
     check_tensors(propagation, weight, stack, len(scales))
     if torch.compiler.is_compiling():  # one op of mgnni.implicit.custom_ops, and no Python
-        # Other processes load an exported graph, and do not have this cache.
-        handle = None if cache is None or _is_exporting() else cache.handle
+        # Other processes load an exported graph, and do not have this cache. torch.export runs
+        # without Dynamo. (Dynamo of torch 2.11 takes is_exporting() for true in every graph.)
+        compiled = torch.compiler.is_dynamo_compiling()
+        handle = cache.handle if compiled and cache is not None else None
         how = (options.solver, options.tol, options.max_iter, options.warm_start)
         z = torch.ops.mgnni.equilibrium(
             *OpArguments.of(propagation, adjoint),
