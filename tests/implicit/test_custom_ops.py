@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor
 
 from mgnni import ConvergenceError, Propagation, normalized_gram
-from mgnni.graph.op_arguments import OPERATORS, OpArguments
+from mgnni.graph.custom_ops import operator_of
+from mgnni.graph.op_arguments import OpArguments
 from mgnni.implicit.cache import Cache
 
 SCALES, GAMMA = [1, 3], 0.7
@@ -105,16 +107,16 @@ def test_the_ops_keep_the_rules_of_torch(memory: str) -> None:
 def test_an_operator_is_built_once_and_freed_with_its_tensors() -> None:
     propagation, (weight, bias) = directed(), inputs()
     solve(OpArguments.of(propagation), weight, bias)
-    known = OPERATORS.find(OpArguments.of(propagation))
-    assert known is not None
+    known = operator_of(OpArguments.of(propagation))
     solve(OpArguments.of(propagation), 0.5 * weight, bias)
-    assert OPERATORS.find(OpArguments.of(propagation)) is known
+    assert operator_of(OpArguments.of(propagation)) is known
+    assert operator_of(OpArguments.of(propagation, adjoint=True)) is known.adjoint()
     propagation.values.mul_(0.5)
-    assert OPERATORS.find(OpArguments.of(propagation)) is None
-    count = len(OPERATORS._known)
+    assert operator_of(OpArguments.of(propagation)) is not known
+    freed = weakref.ref(known)
     del propagation, known
     gc.collect()
-    assert len(OPERATORS._known) < count
+    assert freed() is None
 
 
 def test_the_op_reports_to_the_cache_that_it_is_given() -> None:

@@ -120,7 +120,9 @@ def _solve(*args: Any) -> tuple[Tensor, Tensor]:
     # Compiled graphs run with tracking of views, which costs an eighth of a small solve.
     with torch.autograd.grad_mode._force_original_view_tracking(False):
         z = Equilibrium.forward(None, weight, stack, request)
-    cache.pending = request.plan if settings.grad_enabled else None
+    # A plan references its operator, with which a cache that is not of a layer is freed.
+    keeps = settings.grad_enabled and settings.cache is not None
+    cache.pending = request.plan if keeps else None
     z = _owned(z, bias, bias)
     return z, _owned(request.hop, bias, z)
 
@@ -146,7 +148,8 @@ def _differentiate(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     fits = plan is not None and plan.equations.operator is operator and _has(plan, weight)
     request.plan = plan if fits else request.prepare(weight)
     kept = hop if settings.memory == "fast" else None
-    of_values, of_weight, of_bias = gradients(request, z, weight, kept, wanted, grad)
+    tensors = (z, weight, kept, wanted, grad)
+    of_values, of_weight, of_bias = gradients(request, *tensors, Equilibrium.forward)
     of_bias = None if of_bias is None else of_bias.sum(0)  # all scales share it
     if of_values is not None and arguments.adjoint and not arguments.symmetric:
         # In the order of the transpose.

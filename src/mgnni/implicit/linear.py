@@ -12,7 +12,7 @@ is differentiable in turn.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -194,14 +194,16 @@ def gradients(
     hop: Tensor | None,
     wanted: Sequence[bool],
     grad: Tensor,
+    solve: Callable[..., Tensor] = Equilibrium.apply,
 ) -> tuple[Tensor | None, ...]:
-    """Solves the adjoint equation and returns the gradients of values, weight and bias."""
+    """Solves the adjoint equation and returns the gradients of values, weight and bias.
+
+    Custom ops are not differentiated further, and ``solve`` with ``Equilibrium.forward``.
+    """
     wants_values, wants_weight, wants_bias = wanted
     adjoint = request.adjoint()
     values = adjoint.propagation.values
-    u: Tensor = Equilibrium.apply(  # type: ignore[no-untyped-call]
-        values if values.requires_grad else None, weight.mT, grad, adjoint
-    )
+    u = solve(values if values.requires_grad else None, weight.mT, grad, adjoint)
     grad_values = grad_weight = None
     if wants_weight:
         if hop is None or torch.is_grad_enabled():  # second derivatives need its graph

@@ -140,7 +140,8 @@ class MultiscaleEquilibrium(nn.Module):
     @property
     def dtype(self) -> torch.dtype | None:
         """Data type of the parameters; :obj:`None` if there are none."""
-        return next((one.dtype for one in self.parameters()), None)
+        one = self.rate if self.factor is None else self.factor
+        return None if one is None else one.dtype
 
     def forward(self, bias: Tensor, propagation: Propagation, *, adjoint: bool = False) -> Tensor:
         r"""Solves for the states of every scale.

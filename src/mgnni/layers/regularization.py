@@ -72,24 +72,24 @@ class _Drop(torch.autograd.Function):
         return fused, 0
 
 
-# In a compiled graph, torch draws other numbers than in eager mode, one at a time on a CPU. The mask
-# is boolean, so that a backward pass keeps one byte per entry, and scaled by the graph.
+# In a compiled graph, torch draws other numbers than in eager mode, one at a time on a CPU. The noise
+# is zero or one; the graph scales it in the product with the input.
 torch.library.define(
-    "mgnni::dropout_mask",
+    "mgnni::dropout_noise",
     "(Tensor x, float p) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag, torch.Tag.nondeterministic_seeded),
 )
 
 
-@torch.library.impl("mgnni::dropout_mask", "default")
-def _dropout_mask(x: Tensor, p: float) -> Tensor:
-    mask = torch.empty_like(x, dtype=torch.bool, requires_grad=False)
-    return mask.bernoulli_(1 - p) if p < 1 else mask.zero_()  # nothing is drawn, as in torch
+@torch.library.impl("mgnni::dropout_noise", "default")
+def _dropout_noise(x: Tensor, p: float) -> Tensor:
+    noise = torch.empty_like(x, requires_grad=False)
+    return noise.bernoulli_(1 - p) if p < 1 else noise.zero_()
 
 
-@torch.library.register_fake("mgnni::dropout_mask")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("mgnni::dropout_noise")  # type: ignore[untyped-decorator]
 def _(x: Tensor, p: float) -> Tensor:
-    return torch.empty_like(x, dtype=torch.bool)
+    return torch.empty_like(x)
 
 
 class Dropout(nn.Module):
@@ -131,8 +131,8 @@ class Dropout(nn.Module):
             return x
         if not self.keyed:
             if torch.compiler.is_compiling() and x.device.type == "cpu":
-                mask: Tensor = torch.ops.mgnni.dropout_mask(x.detach(), self.p)
-                return x * (mask.to(x.dtype) * (1 / (1 - self.p) if self.p < 1 else 0.0))
+                noise: Tensor = torch.ops.mgnni.dropout_noise(x.detach(), self.p)
+                return x * (noise / (1 - self.p) if self.p < 1 else noise)
             return nn.functional.dropout(x, self.p)
         if place is None and self.rows:
             rows, width = self.rows_of(x.size(0)), x.size(1)

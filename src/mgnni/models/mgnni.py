@@ -291,9 +291,10 @@ class MGNNI(GraphModel):
             z = self.equilibrium(bias, propagation).to(x.dtype)
         z = self.fused_states(z, bias.to(x.dtype))
         index = self.pooling_index(batch, propagation)
-        readout = StateReadout(self.fusion, self.head)
-        if low and index is None and not return_attention and fits_row_blocks(readout, x, device):
-            return self.in_units(in_row_blocks(readout, z, device))
+        if low and index is None and not return_attention:
+            readout = StateReadout(self.fusion, self.head)
+            if fits_row_blocks(readout, x, device):
+                return self.in_units(in_row_blocks(readout, z, device))
         fused, weight = self.fusion(z)
         logits = self.head(fused, x, index, self.num_graphs(propagation, batch, batch_size))
         return (self.in_units(logits), weight) if return_attention else self.in_units(logits)
