@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from mgnni.cli.app import EXTRA
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -41,6 +43,25 @@ def place(tmp_path_factory):
         yield folder, {step.command: walk.run(step.command) for step in STEPS}
     finally:
         os.chdir(before)
+
+
+def packages(extra: str) -> set[str]:
+    """The packages of an extra in pyproject.toml, with those of the extras in it."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    extras = text.split("[project.optional-dependencies]")[1].split("\n\n")[0]
+    (items,) = re.findall(rf"^{extra} = \[(.*)\]", extras, re.MULTILINE)
+    found: set[str] = set()
+    for item in re.findall(r'"(.*?)"', items):
+        name, inner = re.fullmatch(r"([\w-]+)(?:\[(.*)\])?(?:>=.*)?", item).groups()
+        found |= set().union(*map(packages, inner.split(","))) if inner else {name}
+    return found
+
+
+def test_the_page_installs_all_packages_that_its_commands_use():
+    assert re.findall(r"pip install (.*)", walk.PAGE.read_text("utf-8")) == ["'.[cli]'"]
+    assert {name.replace("-", "_") for name in packages("cli")} == set(EXTRA)
+    assert "plotly" in EXTRA  # of mgnni report, which the page calls
+    assert packages("report") == packages("cli")  # the old name
 
 
 def test_the_walk_has_every_stage():

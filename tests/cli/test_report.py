@@ -45,7 +45,7 @@ def test_without_plotly_a_training_has_no_report(
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     ended = call("report", "runs/mine")
     assert (ended.status, ended.out) == (1, "")
-    assert "pip install 'mgnni[report]'" in ended.err
+    assert "pip install 'mgnni[cli]'" in ended.err
 
 
 def test_several_trainings_are_one_report(

@@ -192,7 +192,7 @@ def test_only_a_report_is_replaced(trainings, tmp_path):
 def test_without_plotly_the_command_is_named(trainings, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(MgnniError, match=r"pip install 'mgnni\[report\]'"):
+    with pytest.raises(MgnniError, match=r"pip install 'mgnni\[cli\]'"):
         write_page([trainings], tmp_path / "report.html")
 
 

@@ -129,6 +129,12 @@ def test_the_op_reports_to_the_cache_that_it_is_given() -> None:
     assert [one.scale for one in cache.log.backward] == SCALES
 
 
+def test_a_small_number_is_the_handle_of_no_cache() -> None:
+    caches = [Cache() for _ in range(20)]  # counted from zero, other processes would have the same
+    assert all(Cache.find(one.handle) is one for one in caches)
+    assert all(Cache.find(torch.tensor(number)) is None for number in range(10_000))
+
+
 def test_the_op_raises_if_a_solve_fails() -> None:
     graph, (weight, bias) = OpArguments.of(directed()), inputs()
     how = (None, "picard", 1e-10, 2, False, "fast", "raise", True)

@@ -66,7 +66,7 @@ DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 HELP = ("-h", "--help")
 # What `pip install 'mgnni[cli]'` adds.
-EXTRA = ("docstring_parser", "rich", "matplotlib", "pyarrow", "lightning_fabric")
+EXTRA = ("docstring_parser", "rich", "matplotlib", "plotly", "pyarrow", "lightning_fabric")
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -39,9 +39,7 @@ def plotly_script() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise MgnniError("the HTML report needs plotly; run: pip install 'mgnni[report]'") from (
-            error
-        )
+        raise MgnniError("the HTML report needs plotly; run: pip install 'mgnni[cli]'") from error
     source: str = get_plotlyjs()
     return source
 

@@ -261,7 +261,7 @@ def equilibria(
     check_tensors(propagation, weight, stack, len(scales))
     if torch.compiler.is_compiling():  # one op of mgnni.implicit.custom_ops, and no Python
         # Other processes load an exported graph, and do not have this cache. torch.export runs
-        # without Dynamo. (Dynamo of torch 2.11 takes is_exporting() for true in every graph.)
+        # without Dynamo, unless it is strict; is_exporting() is always true in that of torch 2.11.
         compiled = torch.compiler.is_dynamo_compiling()
         handle = cache.handle if compiled and cache is not None else None
         how = (options.solver, options.tol, options.max_iter, options.warm_start)

@@ -72,8 +72,8 @@ class _Drop(torch.autograd.Function):
         return fused, 0
 
 
-# In a compiled graph, torch draws other numbers than in eager mode, one at a time on a CPU. The noise
-# is zero or one; the graph scales it in the product with the input.
+# In a compiled graph, torch draws other numbers than in eager mode, one at a time on a CPU. These
+# are zero or one; the graph scales them in the product with the input.
 torch.library.define(
     "mgnni::dropout_noise",
     "(Tensor x, float p) -> Tensor",
