@@ -134,3 +134,10 @@ def test_the_command_that_repeats_a_search() -> None:
     from mgnni.cli.tune import repeat
 
     assert repeat(command.data, command.given) == "mgnni " + " ".join(("tune", *words))
+
+
+def test_the_help_names_no_choice_of_models_which_a_search_refuses(call: Call) -> None:
+    searched = " ".join(call("tune", "--help").out.split())
+    trained = " ".join(call("train", "--help").out.split())
+    assert "or auto, which chooses one" in trained
+    assert "or auto, which chooses one" not in searched

@@ -15,7 +15,7 @@ from mgnni.train.presets import PRESETS
 # Repeated here because the modules that define them are slow to import; a test compares them.
 CHOICES: dict[str, Sequence[str]] = {
     "metric": METRICS,
-    "device": ("auto", "cpu", "cuda", "mps"),
+    "device": ("auto", "cpu", "cuda"),
     "partition": ("order", "metis"),
     "rule": tuple(RULES),
     "preset": PRESETS,

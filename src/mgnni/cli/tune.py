@@ -15,6 +15,7 @@ from mgnni.cli.data import benchmark_options, split_numbers
 from mgnni.cli.folders import writable_folder
 from mgnni.cli.train import Train
 from mgnni.data.tables.schema import TableOptions
+from mgnni.models.catalog import MGNNI
 
 NOT_REPEATED = ("data", "output", "resume", "jobs", "json", "debug")  # of the command
 # What a training with the result must read and measure alike.
@@ -47,6 +48,8 @@ class Tune(Train):
     )
     may_choose: ClassVar[bool] = False
 
+    architecture: str = field(default=MGNNI, metadata={"names": ("--model",)})
+    """Model, see mgnni models. Its options are listed below."""
     output: Path | None = field(
         default=None, metadata={"metavar": "FOLDER", "unset": "runs/tune-DATA"}
     )

@@ -15,7 +15,7 @@ from mgnni.errors import ArgumentError, MgnniError, check_choice
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
+DEVICES = ("auto", "cpu", "cuda")  # not mps, which has no float64 for the error bounds
 # Fabric's 64-true rounds outputs to single precision; learners convert their model to double
 # themselves, which Fabric leaves as it is.
 _PRECISIONS = {"32": "32-true", "tf32": "32-true", "64": "32-true", "bf16": "bf16-mixed"}
@@ -30,7 +30,7 @@ def make_fabric(
     """Return a Fabric for a device and a precision.
 
     Args:
-        device (str): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
         precision (str): ``"32"``, ``"tf32"``, ``"64"`` or ``"bf16"``. ``"tf32"`` affects products
             outside of the equilibrium equations on accelerators that support it.
         deterministic (bool, optional): Allow deterministic algorithms only.
@@ -48,11 +48,7 @@ def make_fabric(
     device = device if own is None else own.type
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    missing = {
-        "cuda": not torch.cuda.is_available(),
-        "mps": not torch.backends.mps.is_available(),
-    }
-    if missing.get(device):
+    if device == "cuda" and not torch.cuda.is_available():
         raise ArgumentError(f"'device' {device} is not available here; use cpu, or auto")
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     if deterministic:

@@ -37,7 +37,7 @@ class Experiment:
             (default: :obj:`"validation"`)
         together (bool, optional): Train all runs on one graph as one batched model.
             (default: :obj:`True`)
-        device (str, optional): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device (str, optional): ``"auto"``, ``"cpu"`` or ``"cuda"``.
             (default: :obj:`"auto"`)
         deterministic (bool, optional): Use deterministic algorithms only, and one thread on a CPU.
             (default: :obj:`False`)

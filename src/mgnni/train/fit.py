@@ -102,7 +102,7 @@ def fit(
             drawn at random; pass ``split="all"`` to train all of them. (default: :obj:`None`)
         together (bool, optional): Train all runs on one graph as one batched model, with the same
             results. (default: :obj:`True`)
-        device (str, optional): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device (str, optional): ``"auto"``, ``"cpu"`` or ``"cuda"``.
             (default: :obj:`"auto"`)
         deterministic (bool, optional): Make the training repeatable bit by bit on the same machine
             with the same versions: one thread on a CPU, and only deterministic algorithms on an

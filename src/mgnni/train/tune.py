@@ -83,7 +83,7 @@ def tune(
             (default: :obj:`None`)
         num_splits (int, optional): Number of splits to draw if the data have none.
             (default: :obj:`1`)
-        device (str, optional): ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device (str, optional): ``"auto"``, ``"cpu"`` or ``"cuda"``.
             (default: :obj:`"auto"`)
         deterministic (bool, optional): Use deterministic algorithms only. (default: :obj:`False`)
         resume (bool, optional): Continue the study in ``output``, or join other processes there.
