@@ -28,7 +28,6 @@ from mgnni.solve.stored_terms import StoredTerms
 GIB = 2**30
 SHARE = 0.6  # of the tolerance that the truncation gets, about
 STACKS = 5.4  # states of all scales that a fast step holds besides the graph
-NORMS = 100  # bytes per node for norms of rows
 HALF = 6.0  # time of a product with float16 vectors, by cuSPARSE, over that of our kernels
 SWEEPS = 3  # of a solve with float16 vectors, each with a certificate
 PASSES = 24  # operations per node, channel and channel of all dense products of a scale
@@ -72,7 +71,7 @@ class Machine:
 # Rates from the stored benchmarks of these machines, see docs/scale.md.
 MACHINES = {
     "h200": Machine("NVIDIA H200", 6e11, 4e13, 141e9, 5e-4, link=2e11),
-    "cpu": Machine("2 CPU cores", 5e9, 1.2e11, 16e9, 2e-3, far_rate=8e8, host=1e18),
+    "cpu": Machine("2 CPU cores", 6e9, 1.2e11, 16e9, 2e-3, far_rate=8e8, host=1e18),
 }
 
 
@@ -208,10 +207,12 @@ def solve_seconds(problem: Problem, machine: Machine, memory: str = "fast") -> f
     """Return the time of a forward and a backward solve on one device."""
     h, scales = problem.channels, len(problem.scales)
     sweeps, certificates = problem.column_products, problem.certificate_products
-    if memory != "fast":  # the gradient repeats P^m Z
-        sweeps, certificates = problem.panel_products, certificates + h * sum(problem.scales)
     if memory == "half":
-        sweeps, certificates = HALF * sweeps, SWEEPS * certificates
+        sweeps, certificates = HALF * problem.panel_products, SWEEPS * certificates
+    if memory == "low":
+        sweeps = problem.panel_products
+    if memory != "fast":  # the gradient repeats P^m Z
+        certificates += h * sum(problem.scales)
     width = min(h, 32) if memory == "fast" else COLUMNS
     work = problem.entries * (sweeps + certificates) / product_rate(problem, machine, width)
     dense = PASSES * scales * problem.nodes * h**2 / machine.flops
@@ -223,8 +224,11 @@ def solve_bytes(problem: Problem, memory: str = "fast") -> float:
     stack = len(problem.scales) * problem.state_bytes
     if memory == "fast":
         return STACKS * stack
-    panel = 4.0 * 3 * COLUMNS * problem.nodes
-    return 2 * stack + 2 * problem.state_bytes + panel + NORMS * problem.nodes
+    panel = 4.0 * COLUMNS * problem.nodes
+    # A sweep needs three panels; its certificate two, and the residual.
+    largest = max(3 * panel, 2 * panel + problem.state_bytes)
+    copy = 2.0 * problem.entries if memory == "half" else 0.0  # of the entries, as float16
+    return 2 * stack + largest + copy
 
 
 def step_bytes(problem: Problem, memory: str) -> float:

@@ -80,7 +80,7 @@ def term_seconds(problem: Problem, machine: Machine) -> float:
     return product + COPIES * 4.0 * numbers / 1e10 + 8.0 * numbers / machine.disk
 
 
-def epoch_seconds(problem: Problem, machine: Machine, storage: int = 2) -> float:
+def epoch_seconds(problem: Problem, machine: Machine, storage: int = 4) -> float:
     """Return the time of an epoch on stored terms, with validation of as many nodes again."""
     nodes, width = problem.nodes * (LABELLED + 0.4), problem.features + 1
     numbers = nodes * width * problem.stored_terms
@@ -88,8 +88,8 @@ def epoch_seconds(problem: Problem, machine: Machine, storage: int = 2) -> float
     return numbers * (storage / machine.disk + 2e-9) + operations / machine.flops
 
 
-def precomputed(problem: Problem, machine: Machine, storage: int = 2) -> list[Estimate]:
-    """Terms in files, in float16, and mini-batches of nodes, on a CPU."""
+def precomputed(problem: Problem, machine: Machine, storage: int = 4) -> list[Estimate]:
+    """Terms in files, with this many bytes per number, and mini-batches of nodes, on a CPU."""
     width = problem.features + 2
     disk = float(problem.stored_terms) * problem.nodes * (problem.features + 1) * storage
     disk += problem.graph_bytes + 4.0 * problem.nodes * problem.features
