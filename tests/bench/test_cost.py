@@ -9,6 +9,7 @@ from mgnni.bench.cost import MACHINES, Problem, solve_bytes, solve_seconds, step
 from mgnni.bench.ways import by_columns, by_rows, one_device, precomputed, smallest, ways
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+READS = "2026-11-16T17:00"  # since then, rows of terms are read instead of mapped into memory
 PANELS = "2026-11-16T12:56"  # since then, solves with low memory take few columns at a time
 
 
@@ -87,7 +88,8 @@ def test_the_stored_sweep_of_a_graph_in_files_is_predicted():
     assert 0.5 < share * terms.seconds / work < 2
     assert 0.5 < share * epoch.seconds / took["one epoch"] < 2
     assert 1 / 1.3 < terms.memory / measured["remaining terms"]["memory"] < 1.3
-    assert 1 / 1.3 < epoch.memory / measured["one epoch"]["memory"] < 1.3
+    if stored["date"] > READS:
+        assert 1 / 1.3 < epoch.memory / measured["one epoch"]["memory"] < 1.3
     assert terms.disk == pytest.approx(size["bytes"], rel=0.2)
 
 

@@ -52,7 +52,7 @@ class Machine:
         link (float, optional): Bytes per second between two devices. (default: :obj:`2e10`)
         host (float, optional): Bytes per second from pageable memory of the host to the device.
             (default: :obj:`3e9`)
-        disk (float, optional): Bytes per second of the disk. (default: :obj:`5e8`)
+        disk (float, optional): Bytes per second that the disk reads. (default: :obj:`1e9`)
     """
 
     name: str
@@ -65,7 +65,7 @@ class Machine:
     cache: float = 5e7
     link: float = 2e10
     host: float = 3e9
-    disk: float = 5e8
+    disk: float = 1e9
 
 
 # Rates from the stored benchmarks of these machines, see docs/scale.md.
