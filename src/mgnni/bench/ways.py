@@ -14,7 +14,6 @@ from mgnni.bench.cost import (
     step_bytes,
     step_seconds,
 )
-from mgnni.disk.stored_graph import ENTRIES
 from mgnni.errors import check_int
 
 USABLE = 0.9  # fraction of the memory of a device
@@ -22,6 +21,7 @@ PASSES = 3  # over the terms: training, validation and test nodes lie in the sam
 WRITE = 2.0  # time of a write over that of a read
 COPIES = 12  # passes over a term besides its product, in reads and writes of float32
 BUDGET = 2 * 2**30  # bytes of the columns of a term that are in memory at a time
+ENTRIES = 2**24  # entries of the operator that are in memory at a time
 BATCH = 2**15  # nodes of a mini-batch
 BASE = 3.5e8  # bytes of a Python process with torch
 PER_NODE = 24  # bytes of index, label and part of a node
