@@ -1,10 +1,12 @@
-"""Precompute and train on a graph in files, interrupted once, with time and memory of each step.
+"""Precompute and train on a graph in files, killed once and resumed: time and memory of each step.
 
-    python benchmarks/larger_than_memory.py --folder /data/large --nodes 10000000 --edges 100000000
+    python benchmarks/larger_than_memory.py --folder /data/large
 
-Every step is a process of its own, ``python -m mgnni``, whose peak memory the operating system
-reports. The computation of the terms is killed after some terms and repeated. Stores the numbers in
-``benchmarks/results/larger-than-memory-cpu.json``. The folder is not removed.
+makes a graph of 10 million nodes and 100 million edges, starts ``mgnni precompute``, kills it after
+some terms, repeats it, and trains one epoch by ``mgnni minibatch``, with the same tolerance. Every
+step is a process of its own, whose wall-clock time and peak memory are measured. Stores them in
+``benchmarks/results/larger-than-memory-cpu.json``. The folder needs about 35 GB and is not removed.
+If this script was interrupted, it goes on after the last of graph, terms and epoch that is done.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,15 @@ from typing import Any
 from mgnni.train.report import commit, versions
 
 RESULTS = Path(__file__).parent / "results"
+SETTINGS = ("nodes", "edges", "features", "gamma", "tol", "storage", "seed", "threads")
+POLL = 0.05  # seconds between two looks at a process that is to be killed
+GENERATE = """
+import sys
+from pathlib import Path
+from mgnni.disk.generate import generate_graph
+nodes, edges, features, seed = map(int, sys.argv[2:])
+generate_graph(Path(sys.argv[1]), nodes, edges, features, seed=seed)
+"""
 
 
 def arguments() -> argparse.Namespace:
@@ -33,72 +46,135 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--edges", type=int, default=100_000_000, help="in both directions")
     parser.add_argument("--features", type=int, default=32)
     parser.add_argument("--gamma", type=float, default=0.8)
-    parser.add_argument("--tol", type=float, default=1e-3)
-    parser.add_argument("--storage", default="float16")
-    parser.add_argument("--train-tol", type=float, default=5e-3, help="of the certificate")
-    parser.add_argument("--kill-after", type=int, default=4, help="terms")
+    parser.add_argument("--tol", type=float, default=1e-3, help="of terms and training")
+    parser.add_argument("--storage", default="float32", choices=["float32", "float16"])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--kill-after", type=int, default=10, help="terms")
     parser.add_argument("--output", type=Path, default=RESULTS / "larger-than-memory-cpu.json")
     return parser.parse_args()
 
 
-def run(name: str, command: list[str], stop: Any = None) -> dict[str, Any]:
-    """Run a command; kill it as soon as ``stop()`` is true. Return time and memory."""
-    begin = time.monotonic()
+def run(
+    step: str, command: list[str], threads: int, stop: Callable[[], bool] | None = None
+) -> tuple[dict[str, Any], Any]:
+    """Run Python with arguments, and kill it as soon as ``stop()``; return what was measured.
+
+    Args:
+        step (str): Name of the step.
+        command (list[str]): The arguments.
+        threads (int): Number of threads.
+        stop (Callable, optional): Whether to kill the process now. (default: :obj:`None`)
+
+    Returns:
+        The row of the table, and what the process printed, read as JSON.
+    """
+    env = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))}
+    begin, ended, killed = time.monotonic(), 0, False
     process = subprocess.Popen(
-        [sys.executable, "-m", "mgnni", *command, "--json"], text=True, stdout=subprocess.PIPE
+        [sys.executable, *command], text=True, stdout=subprocess.PIPE, env=env
     )
-    killed = False
-    while stop is not None and process.poll() is None and not killed:
-        time.sleep(0.2)
-        if stop():
-            process.send_signal(signal.SIGKILL)
+    while stop is not None and not killed and not ended:
+        time.sleep(POLL)
+        ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if not ended and stop():
+            os.kill(process.pid, signal.SIGKILL)
             killed = True
     out = process.stdout.read() if process.stdout else ""
-    _, status, usage = os.wait4(process.pid, 0) if process.returncode is None else (0, 0, None)
-    code = os.waitstatus_to_exitcode(status)
-    if code != (-signal.SIGKILL if killed else 0) or usage is None:
-        raise SystemExit(f"{name} ended with status {code}")
+    if not ended:
+        ended, status, usage = os.wait4(process.pid, 0)
+    process.returncode = code = os.waitstatus_to_exitcode(status)
+    if stop is not None and code == 0:
+        raise SystemExit(f"{step}: ended before it was killed; use a smaller --kill-after")
+    if code != (-signal.SIGKILL if killed else 0):
+        raise SystemExit(f"{step}: ended with status {code}")
     row = {
-        "step": name,
+        "step": step,
         "seconds": time.monotonic() - begin,
         "cpu_seconds": usage.ru_utime + usage.ru_stime,
         "memory": usage.ru_maxrss * 1024,
         "interrupted": killed,
-        "result": None if killed else json.loads(out),
     }
-    print(json.dumps({key: row[key] for key in row if key != "result"}), flush=True)
-    return row
+    print(json.dumps(row), flush=True)
+    return row, json.loads(out) if out else None
+
+
+class Done:
+    """The groups of steps that are done, with what was measured, in a file of the folder.
+
+    Args:
+        folder (Path): The folder.
+        settings (dict[str, Any]): What the measurements depend on.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder, self.path = folder, folder / "measured.json"
+        self.content: dict[str, Any] = {"settings": settings, "groups": {}}
+        if self.path.exists():
+            found = json.loads(self.path.read_text("utf-8"))
+            if found["settings"] != settings:
+                raise SystemExit(
+                    f"{folder} holds a measurement with {found['settings']} (got {settings}); "
+                    "choose another folder"
+                )
+            self.content = found
+        elif folder.exists() and any(folder.iterdir()):
+            raise SystemExit(f"{folder} must be empty; choose another folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._save()
+
+    def _save(self) -> None:
+        new = self.path.with_suffix(".new")
+        new.write_text(json.dumps(self.content), "utf-8")
+        new.replace(self.path)
+
+    def group(self, name: str, measure: Callable[[Path], tuple[list[Any], Any]]) -> Any:
+        """Return what was measured in a group of steps; measured now, from scratch, if not done."""
+        if name not in self.content["groups"]:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+            rows, result = measure(self.folder / name)
+            self.content["groups"][name] = {"rows": rows, "result": result}
+            self._save()
+        return self.content["groups"][name]
 
 
 def main() -> None:
     """Measure and store."""
     options = arguments()
-    terms, model = options.folder / "terms", options.folder / "model"
-    command = ["precompute", "synthetic", "--output", str(terms), "--storage", options.storage]
-    for name in ("nodes", "edges", "gamma", "tol"):
-        command += [f"--{name}", str(getattr(options, name))]
-    command += ["--num-features", str(options.features)]
+    load = os.getloadavg()[0]
+    settings = {name: getattr(options, name) for name in SETTINGS}
+    done, threads = Done(options.folder, settings), options.threads
 
-    def some_terms() -> bool:
-        try:
-            place = json.loads((terms / "progress.json").read_text("utf-8"))
-        except (OSError, ValueError):
-            return False
-        return bool(place["progress"]["term"] >= options.kill_after)
+    def graph(folder: Path) -> tuple[list[Any], Any]:
+        sizes = (options.nodes, options.edges, options.features, options.seed)
+        row, _ = run("graph", ["-c", GENERATE, str(folder), *map(str, sizes)], threads)
+        return [row], {"load": load}
 
-    rows = [
-        run("graph and first terms, killed", command, some_terms),
-        run("remaining terms", command),
-        run(
-            "one epoch",
-            [
-                *("minibatch", str(terms), "--output", str(model), "--epochs", "1"),
-                *("--tol", str(options.train_tol)),
-            ],
-        ),
-    ]
-    described, trained = rows[1].pop("result"), rows[2].pop("result")
-    rows[0].pop("result")
+    def terms(folder: Path) -> tuple[list[Any], Any]:
+        command = ["-m", "mgnni", "precompute", str(options.folder / "graph"), "--json"]
+        command += ["--output", str(folder), "--storage", options.storage]
+        command += ["--gamma", str(options.gamma), "--tol", str(options.tol)]
+
+        def some_terms() -> bool:
+            try:
+                place = json.loads((folder / "progress.json").read_text("utf-8"))
+            except (OSError, ValueError):
+                return False
+            return bool(place["progress"]["term"] >= options.kill_after)
+
+        first, _ = run("first terms, killed", command, threads, some_terms)
+        rest, result = run("remaining terms", command, threads)
+        return [first, rest], result
+
+    def epoch(folder: Path) -> tuple[list[Any], Any]:
+        command = ["-m", "mgnni", "minibatch", str(options.folder / "terms"), "--json"]
+        command += ["--output", str(folder), "--epochs", "1", "--device", "cpu"]
+        row, result = run("one epoch", command, threads)
+        return [row], result
+
+    parts = [done.group(one.__name__, one) for one in (graph, terms, epoch)]
+    rows = [row for part in parts for row in part["rows"]]
+    made, described, trained = (part["result"] for part in parts)
     stored = {
         "format": 1,
         "command": "benchmarks/larger_than_memory.py",
@@ -109,25 +185,23 @@ def main() -> None:
         "commit": commit(),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "size": {
-            "nodes": options.nodes,
-            "edges": options.edges,
+            **settings,
             "nnz": described["entries"],
-            "features": options.features,
             "channels": options.features,
             "scales": described["scales"],
-            "gamma": options.gamma,
-            "tol": options.tol,
             "terms": described["terms"],
             "bytes": described["bytes"],
-            "storage": options.storage,
         },
-        "load": os.getloadavg()[2],
+        "load": made["load"],
         "rows": rows,
+        "seconds": sum(row["seconds"] for row in rows),
+        "memory": max(row["memory"] for row in rows),
         "accuracy": trained["accuracy"],
         "relative_error_bound": trained["relative_error_bound"],
     }
     options.output.write_text(json.dumps(stored, indent=2) + "\n", "utf-8")
-    print(f"saved {options.output}")
+    minutes, gib = stored["seconds"] / 60, stored["memory"] / 2**30
+    print(f"{minutes:.1f} minutes, {gib:.2f} GiB at most; saved {options.output}")
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def files_table(stored: dict[str, Any]) -> str:
     """Return the steps of a training on a graph in files."""
     size = stored["size"]
     lines = [
-        f"{stored['device']}, torch {stored['versions']['torch']}, load average "
+        f"{stored['device']}, torch {stored['versions']['torch']}, load average of the machine "
         f"{stored['load']:.0f}; {size['nodes']:,} nodes, {size['edges']:,} edges, "
         f"{size['features']} features, {size['terms']} terms in {size['storage']}, "
         f"{size['bytes'] / 1e9:.3g} GB. Certified error of the states, relative to the bias: "
@@ -189,6 +189,10 @@ def files_table(stored: dict[str, Any]) -> str:
             gigabytes(row["memory"]),
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    rows = stored["rows"]
+    total = [f"{sum(row[key] for row in rows) / 60:.1f}" for key in ("seconds", "cpu_seconds")]
+    most = gigabytes(max(row["memory"] for row in rows))
+    lines.append(f"| all | {' | '.join(total)} | {most} |")
     return "\n".join(lines) + "\n"
 
 

@@ -9,6 +9,8 @@ from mgnni.bench.cost import MACHINES, Problem, solve_bytes, solve_seconds, step
 from mgnni.bench.ways import by_columns, by_rows, one_device, precomputed, smallest, ways
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+READS = "2026-11-16T17:00"  # since then, rows of terms are read instead of mapped into memory
+PANELS = "2026-11-16T12:56"  # since then, solves with low memory take few columns at a time
 
 
 def solves():
@@ -19,6 +21,8 @@ def solves():
         machine = MACHINES["cpu" if name.endswith("cpu") else "h200"]
         for row in stored["rows"]:
             if not row["method"].startswith("mgnni"):
+                continue
+            if "low" in row["method"] and stored["date"] < PANELS:
                 continue
             size = {"gamma": 0.8, "scales": 2, **row["size"]}
             nodes = int(size.get("nodes", size["edges"] // 20))
@@ -51,36 +55,41 @@ def problem_of(size):
     return Problem(*(tuple(size[k]) if k == "scales" else size[k] for k in names))
 
 
-@pytest.mark.parametrize("name", ["low-memory-cuda.json"])
+@pytest.mark.parametrize("name", ["low-memory-cuda", "low-memory-small-cuda"])
 def test_stored_training_steps_are_predicted(name):
-    path = RESULTS / name
-    if not path.exists():
-        pytest.skip("this benchmark has not been stored yet")
-    stored = json.loads(path.read_text("utf-8"))
-    size = stored["size"]
-    problem = problem_of(size)
+    stored = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    problem = problem_of(stored["size"])
     for row in stored["rows"]:
+        mode = row["memory_mode"]
         if row["memory"] is None:
-            assert not one_device(problem, MACHINES["h200"], row["memory_mode"]).fits
+            assert not one_device(problem, MACHINES["h200"], mode).fits
             continue
-        assert 1 / 1.3 < step_bytes(problem, row["memory_mode"]) / row["memory"] < 1.3
-        predicted = step_seconds(problem, MACHINES["h200"], row["memory_mode"])
-        assert 0.5 < predicted / row["seconds"] < 2
+        assert 1 / 1.3 < step_bytes(problem, mode) / row["memory"] < 1.3
+        # Without a warm-up, the first steps of a process include the compilation of kernels, which
+        # takes longer than the work on a small graph.
+        if stored.get("warm_up") or problem.nodes > 10**7:
+            predicted = step_seconds(problem, MACHINES["h200"], mode)
+            assert 0.5 < predicted / row["seconds"] < 2
 
 
 def test_the_stored_sweep_of_a_graph_in_files_is_predicted():
     stored = json.loads((RESULTS / "larger-than-memory-cpu.json").read_text("utf-8"))
     size = stored["size"]
     problem = problem_of(size)
-    terms, epoch = precomputed(problem, MACHINES["cpu"])
+    storage = {"float16": 2, "float32": 4}[size["storage"]]
+    terms, epoch = precomputed(problem, MACHINES["cpu"], storage)
     assert problem.stored_terms == size["terms"]
     measured = {row["step"]: row for row in stored["rows"]}
-    # The machine was busy with other work, so the time is that of its processors.
-    work = sum(measured[name]["cpu_seconds"] for name in measured if "terms" in name)
-    assert 0.5 < 2 * terms.seconds / work < 2
-    assert 0.5 < 2 * epoch.seconds / measured["one epoch"]["cpu_seconds"] < 2
+    # On a machine that was busy with other work, the time is that of its two processors.
+    idle = stored["load"] < 1
+    took = {name: row["seconds" if idle else "cpu_seconds"] for name, row in measured.items()}
+    share = 1 if idle else 2
+    work = sum(took[name] for name in took if "terms" in name)
+    assert 0.5 < share * terms.seconds / work < 2
+    assert 0.5 < share * epoch.seconds / took["one epoch"] < 2
     assert 1 / 1.3 < terms.memory / measured["remaining terms"]["memory"] < 1.3
-    assert 1 / 1.3 < epoch.memory / measured["one epoch"]["memory"] < 1.3
+    if stored["date"] > READS:
+        assert 1 / 1.3 < epoch.memory / measured["one epoch"]["memory"] < 1.3
     assert terms.disk == pytest.approx(size["bytes"], rel=0.2)
 
 

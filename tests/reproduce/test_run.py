@@ -73,6 +73,13 @@ def test_a_stored_cell_is_known_by_its_settings(tmp_path):
 TINY_COLUMN = {"name": "short", "data": "chains", "changes": {"epochs": 12, "patience": None}}
 
 
+def test_a_cell_whose_model_embeds_the_nodes_of_its_graph_is_known(tmp_path):
+    rows = [{"name": "gmgnni", "changes": {"input_map": "graph"}, "seeds": 1}]
+    one = cell("gmgnni", tiny(rows=rows, reference="gmgnni"))
+    assert run(one, tmp_path).error == ""
+    assert (stored(one, tmp_path).state, stored(one, tmp_path).why) == ("done", "")
+
+
 def test_a_process_that_died_before_it_kept_its_report_is_finished(tmp_path, monkeypatch):
     def die(*args):
         raise KeyboardInterrupt

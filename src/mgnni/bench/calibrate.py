@@ -17,13 +17,14 @@ NEAR, FAR = 2**13, 2**20  # nodes of graphs whose columns fit into caches, and d
 DEGREE = 10
 REPEATS = 3
 DENSE = 2**15  # rows of the measured dense product
+BLOCK = 2**23  # numbers of the measured transfer, as many as a block of rows has
 
 
 def calibrate(device: torch.device) -> Machine:
     """Return a description of this machine with measured rates of products.
 
-    What cannot be measured here, the speed of links between devices and of the disk, is that of a
-    usual machine.
+    What is not measured, the speed of links between devices and of the disk, is that of a usual
+    machine.
 
     Args:
         device (torch.device): The device.
@@ -35,11 +36,23 @@ def calibrate(device: torch.device) -> Machine:
     flops = 2 * DENSE * WIDTH * 2 * WIDTH / took
     if device.type == "cuda":
         memory = float(torch.cuda.get_device_properties(device).total_memory)
-        return replace(usual, name="this GPU", rate=far, flops=flops, memory=memory)
+        rates = {"rate": far, "flops": flops, "host": transfer_rate(device)}
+        return replace(usual, name="this GPU", memory=memory, **rates)
     memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return replace(
         usual, name="this CPU", rate=near, far_rate=min(near, far), flops=flops, memory=memory
     )
+
+
+def transfer_rate(device: torch.device) -> float:
+    """Return bytes per second from pageable memory of the host to a device.
+
+    Args:
+        device (torch.device): The device.
+    """
+    x = torch.ones(BLOCK)
+    took = min(seconds(lambda: x.to(device, copy=True), device) for _ in range(REPEATS + 1))
+    return 4 * BLOCK / took
 
 
 def _product_rate(nodes: int, device: torch.device) -> float:

@@ -32,6 +32,8 @@ class Entrant:
         note (str, optional): Remark for the reader.
         ours (bool, optional): Whether it is this library, which must be at least as accurate as
             the rival. (default: :obj:`False`)
+        comparable (bool, optional): Whether it solves the same equations as the rival.
+            (default: :obj:`True`)
     """
 
     method: str
@@ -43,6 +45,7 @@ class Entrant:
     verdict: str = ""
     note: str = ""
     ours: bool = False
+    comparable: bool = True
 
 
 def loosest(measure: Callable[[float], Errors], claim: Errors) -> tuple[float, Errors] | None:
@@ -148,7 +151,7 @@ def settle(
     for one in judged:
         seconds = times.get(one.method)
         ratio = None
-        if seconds is not None and one.errors is not None and one.claim is not None:
+        if seconds is not None and one.comparable and one.errors and one.claim is not None:
             ratio = times[RIVAL] * one.work / seconds if RIVAL in times else None
         yield Row(
             case,

@@ -2,8 +2,9 @@ r"""Cost model: time and memory of a training step, before anything is computed.
 
 The work of a solve is counted in *column products*: one column of one product with the operator.
 After decoupling, column :math:`j` of scale :math:`m` needs as many as the degree of its expansion,
-which follows from :math:`\gamma \lambda_j`, :math:`m` and the tolerance. A machine is described by
-a few rates, given or measured by :func:`mgnni.bench.calibrate.calibrate`. With :math:`n` nodes,
+which follows from :math:`\gamma \lambda_j`, :math:`m` and the tolerance. Memory is read in units of
+32 bytes, so fewer than eight columns cost as much as eight. A machine is described by a few rates,
+given or measured by :func:`mgnni.bench.calibrate.calibrate`. With :math:`n` nodes,
 :math:`e` entries, :math:`h` channels, :math:`M` scales and :math:`c` column products,
 
 .. math::  \mathrm{seconds} = \frac{e\,c}{\mathrm{rate}} + \frac{24\, M n h^2}{\mathrm{flops}} +
@@ -27,8 +28,8 @@ from mgnni.solve.stored_terms import StoredTerms
 GIB = 2**30
 SHARE = 0.6  # of the tolerance that the truncation gets, about
 STACKS = 5.4  # states of all scales that a fast step holds besides the graph
-NORMS = 100  # bytes per node for norms of rows
-SLOWER = 1.3  # time of panels of few columns over that of all columns at once
+HALF = 6.0  # time of a product with float16 vectors, by cuSPARSE, over that of our kernels
+SWEEPS = 3  # of a solve with float16 vectors, each with a certificate
 PASSES = 24  # operations per node, channel and channel of all dense products of a scale
 
 
@@ -49,8 +50,9 @@ class Machine:
         cache (float, optional): Bytes of columns up to which ``rate`` holds.
             (default: :obj:`5e7`)
         link (float, optional): Bytes per second between two devices. (default: :obj:`2e10`)
-        host (float, optional): Bytes per second between host and device. (default: :obj:`1e10`)
-        disk (float, optional): Bytes per second of the disk. (default: :obj:`5e8`)
+        host (float, optional): Bytes per second from pageable memory of the host to the device.
+            (default: :obj:`3e9`)
+        disk (float, optional): Bytes per second that the disk reads. (default: :obj:`1e9`)
     """
 
     name: str
@@ -62,14 +64,14 @@ class Machine:
     far_rate: float | None = None
     cache: float = 5e7
     link: float = 2e10
-    host: float = 1e10
-    disk: float = 5e8
+    host: float = 3e9
+    disk: float = 1e9
 
 
 # Rates from the stored benchmarks of these machines, see docs/scale.md.
 MACHINES = {
-    "h200": Machine("NVIDIA H200", 5e11, 4e13, 141e9, 5e-4, link=2e11, host=1e10),
-    "cpu": Machine("2 CPU cores", 5e9, 1.2e11, 16e9, 2e-3, far_rate=8e8, host=1e18),
+    "h200": Machine("NVIDIA H200", 6e11, 4e13, 141e9, 5e-4, link=2e11),
+    "cpu": Machine("2 CPU cores", 6e9, 1.2e11, 16e9, 2e-3, far_rate=8e8, host=1e18),
 }
 
 
@@ -123,15 +125,28 @@ class Problem:
         return 4.0 * self.nodes * self.channels
 
     @cached_property
-    def column_products(self) -> float:
-        """Column products of the solves of both passes, without those of certificates."""
+    def _columns(self) -> list[Tensor]:
+        """Degree of every column of every scale, falling."""
         h = self.channels
         rank = torch.arange(h, dtype=torch.float64)
         values = torch.exp(-rank / FALL)
         if h > 1:
             rest = values[:-1] * (1 - self.largest**2) ** 0.5 / values[:-1].norm()
             values = torch.cat([torch.tensor([self.largest]).double(), rest])
-        return 2 * sum(float(self._degrees(values, scale).sum()) for scale in self.scales)
+        return [self._degrees(values, scale).sort(descending=True)[0] for scale in self.scales]
+
+    @cached_property
+    def column_products(self) -> float:
+        """Column products of the solves of both passes, without those of certificates.
+
+        Of all columns side by side, sorted by degree, those that are left fill whole groups.
+        """
+        return 2.0 * _in_groups(torch.cat(self._columns).sort(descending=True)[0])
+
+    @cached_property
+    def panel_products(self) -> float:
+        """As :attr:`column_products`, if the columns of each scale are solved group by group."""
+        return 2.0 * sum(_in_groups(degrees) for degrees in self._columns)
 
     def _degrees(self, values: Tensor, scale: int) -> Tensor:
         tol = SHARE * self.tol
@@ -154,6 +169,11 @@ class Problem:
         """Number of terms that a precomputed sweep stores."""
         found = StoredTerms.needed(self.scales, self.gamma, self.tol, not self.directed)
         return len(found.index)
+
+
+def _in_groups(degrees: Tensor) -> float:
+    """Return the sum of falling degrees, each raised to the largest of its group."""
+    return float(COLUMNS * degrees[::COLUMNS].sum())
 
 
 @dataclass(frozen=True)
@@ -186,14 +206,17 @@ def product_rate(problem: Problem, machine: Machine, width: int) -> float:
 def solve_seconds(problem: Problem, machine: Machine, memory: str = "fast") -> float:
     """Return the time of a forward and a backward solve on one device."""
     h, scales = problem.channels, len(problem.scales)
-    columns = problem.column_products + problem.certificate_products
-    slower = 1.0
-    if memory != "fast":  # panels read the graph more often; the gradient repeats P^m Z
-        columns, slower = columns + h * sum(problem.scales), SLOWER
+    sweeps, certificates = problem.column_products, problem.certificate_products
+    if memory == "half":
+        sweeps, certificates = HALF * problem.panel_products, SWEEPS * certificates
+    if memory == "low":
+        sweeps = problem.panel_products
+    if memory != "fast":  # the gradient repeats P^m Z
+        certificates += h * sum(problem.scales)
     width = min(h, 32) if memory == "fast" else COLUMNS
-    work = problem.entries * columns / product_rate(problem, machine, width)
+    work = problem.entries * (sweeps + certificates) / product_rate(problem, machine, width)
     dense = PASSES * scales * problem.nodes * h**2 / machine.flops
-    return slower * work + dense + machine.eigen * scales * h**3 + machine.fixed
+    return work + dense + machine.eigen * scales * h**3 + machine.fixed
 
 
 def solve_bytes(problem: Problem, memory: str = "fast") -> float:
@@ -201,8 +224,11 @@ def solve_bytes(problem: Problem, memory: str = "fast") -> float:
     stack = len(problem.scales) * problem.state_bytes
     if memory == "fast":
         return STACKS * stack
-    panel = 4.0 * 3 * COLUMNS * problem.nodes
-    return 2 * stack + 2 * problem.state_bytes + panel + NORMS * problem.nodes
+    panel = 4.0 * COLUMNS * problem.nodes
+    # A sweep needs three panels; its certificate two, and the residual.
+    largest = max(3 * panel, 2 * panel + problem.state_bytes)
+    copy = 2.0 * problem.entries if memory == "half" else 0.0  # of the entries, as float16
+    return 2 * stack + largest + copy
 
 
 def step_bytes(problem: Problem, memory: str) -> float:

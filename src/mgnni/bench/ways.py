@@ -17,11 +17,14 @@ from mgnni.bench.cost import (
 from mgnni.errors import check_int
 
 USABLE = 0.9  # fraction of the memory of a device
-LABELLED = 0.6  # fraction of the nodes that a mini-batch epoch trains on
+PASSES = 3  # over the terms: training, validation and test nodes lie in the same pages
+WRITE = 2.0  # time of a write over that of a read
 COPIES = 12  # passes over a term besides its product, in reads and writes of float32
 BUDGET = 2 * 2**30  # bytes of the columns of a term that are in memory at a time
+ENTRIES = 2**24  # entries of the operator that are in memory at a time
 BATCH = 2**15  # nodes of a mini-batch
-BASE = 7e8  # bytes of a Python process with torch
+BASE = 3.5e8  # bytes of a Python process with torch
+PER_NODE = 24  # bytes of index, label and part of a node
 
 
 def ways(
@@ -77,30 +80,31 @@ def term_seconds(problem: Problem, machine: Machine) -> float:
     width = problem.features + 2  # a constant, and the norms for the certificate
     product = problem.entries * width / product_rate(problem, machine, width)
     numbers = problem.nodes * width
-    return product + COPIES * 4.0 * numbers / 1e10 + 8.0 * numbers / machine.disk
+    # Two terms are read and one is written.
+    return product + 4.0 * numbers * (COPIES / 1e10 + (2 + WRITE) / machine.disk)
 
 
-def epoch_seconds(problem: Problem, machine: Machine, storage: int = 2) -> float:
-    """Return the time of an epoch on stored terms, with validation of as many nodes again."""
-    nodes, width = problem.nodes * (LABELLED + 0.4), problem.features + 1
-    numbers = nodes * width * problem.stored_terms
+def epoch_seconds(problem: Problem, machine: Machine, storage: int = 4) -> float:
+    """Return the time of an epoch on stored terms, with validation and test."""
+    numbers = problem.nodes * (problem.features + 1.0) * problem.stored_terms
     operations = 4.0 * numbers * len(problem.scales) * problem.channels
-    return numbers * (storage / machine.disk + 2e-9) + operations / machine.flops
+    return numbers * (PASSES * storage / machine.disk + 2e-9) + operations / machine.flops
 
 
-def precomputed(problem: Problem, machine: Machine, storage: int = 2) -> list[Estimate]:
-    """Terms in files, in float16, and mini-batches of nodes, on a CPU."""
+def precomputed(problem: Problem, machine: Machine, storage: int = 4) -> list[Estimate]:
+    """Terms in files, with this many bytes per number, and mini-batches of nodes, on a CPU."""
     width = problem.features + 2
     disk = float(problem.stored_terms) * problem.nodes * (problem.features + 1) * storage
     disk += problem.graph_bytes + 4.0 * problem.nodes * problem.features
     columns = min(width, max(1, BUDGET // (4 * problem.nodes)) + 1)
-    block = 2**24 * 12 + 3 * 4.0 * width * 2**24 * problem.nodes / problem.entries
-    # Mapped files of one term count as well, as far as they have been read.
+    rows = min(1.0, ENTRIES / problem.entries) * problem.nodes
+    copies = 3.0 if storage == 4 else 5.5  # of a block of a term; more to round it to float16
+    block = 12 * rows * problem.entries / problem.nodes + copies * 4 * width * rows
     memory = BASE + 4.0 * problem.nodes * columns + block
     seconds = problem.stored_terms * term_seconds(problem, machine)
     epoch = epoch_seconds(problem, machine, storage)
-    # Labels and indices of nodes, and some copies of a batch.
-    training = BASE + 60.0 * problem.nodes + 3 * 4.0 * BATCH * problem.stored_terms * width
+    batch = min(BATCH, problem.nodes) * 4.0 * problem.stored_terms * width
+    training = BASE + PER_NODE * problem.nodes + 3 * batch
     fits = _fits(memory, machine)
     return [
         Estimate("precomputed terms", seconds, memory, fits, disk=disk),

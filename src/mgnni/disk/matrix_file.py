@@ -1,7 +1,8 @@
 """Rows of matrices in NumPy files.
 
 Whole rows are read and written as they are, which takes half as long as through a memory map, where
-every page is a fault of its own. Parts of rows go through a memory map.
+every page is a fault of its own and counts as memory of the process. Parts of rows, and single rows
+far from each other, go through a memory map.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+GAP = 64  # rows between two wanted ones up to which all of them are read
+MANY = 8  # wanted rows per read, and rows read per wanted one, past which a map is better
 
 
 def read_rows(path: Path, start: int, stop: int, columns: slice) -> NDArray[Any]:
@@ -29,6 +33,34 @@ def read_rows(path: Path, start: int, stop: int, columns: slice) -> NDArray[Any]
             found = np.fromfile(file, dtype, (stop - start) * width)
             return found.reshape(stop - start, width)
     return np.array(np.load(path, mmap_mode="r")[start:stop, columns])
+
+
+def gather_rows(path: Path, index: NDArray[np.int64]) -> NDArray[Any]:
+    """Return chosen rows of a matrix.
+
+    Args:
+        path (Path): The file.
+        index (NDArray): The rows; reading is fastest if they are sorted, with small gaps.
+
+    Shapes:
+        - **index:** ``(rows,)``
+        - **output:** ``(rows, columns)``
+    """
+    steps = np.diff(index)
+    cuts = np.flatnonzero((steps < 0) | (steps > GAP)) + 1
+    first, last = np.append(0, cuts), np.append(cuts, len(index)) - 1
+    if len(index) <= MANY * len(first) or (index[last] - index[first]).sum() > MANY * len(index):
+        return np.array(np.load(path, mmap_mode="r")[index])
+    with path.open("rb") as file:
+        (_, width), dtype = _header(file)
+        begin = file.tell()
+        found = np.empty((len(index), width), dtype)
+        for one, other in zip(first, last + 1, strict=True):
+            wanted = index[one:other] - index[one]
+            file.seek(begin + int(index[one]) * width * dtype.itemsize)
+            block = np.fromfile(file, dtype, (int(wanted[-1]) + 1) * width)
+            np.take(block.reshape(-1, width), wanted, 0, found[one:other])
+    return found
 
 
 def write_rows(path: Path, start: int, columns: slice, rows: NDArray[Any]) -> None:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mgnni.disk.matrix_file import gather_rows
 from mgnni.disk.precompute import FORMAT, NAME, PROGRESS
 from mgnni.disk.stored_graph import StoredGraph
 from mgnni.errors import DataError
@@ -67,11 +68,6 @@ class Sweep:
         unit = unit if scaled else torch.ones_like(unit)
         return cls(folder, StoredGraph.open(Path(place)), terms, constant, unit, gram)
 
-    def files(self) -> list[NDArray[Any]]:
-        """Return the stored terms, memory-mapped."""
-        paths = [self.folder / f"term-{k:04d}.npy" for k in self.terms.index]
-        return [np.load(path, mmap_mode="r") for path in paths]
-
     def rows(self, nodes: NDArray[np.int64]) -> Tensor:
         """Return the terms of some nodes, in float32.
 
@@ -82,10 +78,10 @@ class Sweep:
             - **nodes:** ``(rows,)``
             - **output:** ``(rows, terms, columns)``
         """
-        files = self.files()
-        out = torch.empty(len(nodes), len(files), files[0].shape[1])
-        for place, file in enumerate(files):
-            out[:, place] = torch.from_numpy(file[nodes])  # torch converts float16 faster
+        out = torch.empty(len(nodes), len(self.terms.index), len(self.unit))
+        for place, k in enumerate(self.terms.index):
+            found = gather_rows(self.folder / f"term-{k:04d}.npy", nodes)
+            out[:, place] = torch.from_numpy(found)  # torch converts float16 faster
         return out.mul_(self.unit)
 
 

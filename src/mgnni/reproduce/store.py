@@ -83,9 +83,14 @@ def _difference(cell: Cell, report: Mapping[str, Any]) -> str:
 
 
 def _settings(config: Config) -> dict[str, Any]:
-    """Return all options of a training and its model, as plain data."""
+    """Return all options of a training and its model, as plain data.
+
+    The number of nodes is left out: it follows from the data, and is known after loading them.
+    """
     data = json.loads(to_json(config.to_dict()))
-    return {**data.pop("model"), **data}
+    settings = {**data.pop("model"), **data}
+    settings.pop("num_nodes", None)
+    return settings
 
 
 def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] | None:

@@ -5,6 +5,9 @@ are solved, and their residual is measured, in panels of :data:`COLUMNS` columns
 besides bias, states and one residual does not grow with the number of channels or scales. The
 result is the same as that of :mod:`mgnni.solve.sweep`, up to rounding.
 
+A bias of unusual size, such as the gradient of a mean over many nodes, is multiplied by a power of
+two where it is read, because a scaled copy would be as large as the states.
+
 With ``memory="half"`` the vectors of a sweep are stored as float16, and sums are accumulated in
 float32. A sweep then leaves a residual of about a thousandth, which further sweeps reduce. The
 residual is measured in full precision at the returned states, so that the certificate includes the
@@ -112,14 +115,15 @@ class _OneEquation:
         self.values, self.exact_vectors = pairs.values[0], exact.vectors[0]
         self.vectors = self.exact_vectors.to(weights.tensor.dtype)
         self.half = options.memory == "half" and weights.tensor.dtype is torch.float32
+        self.factor = 1.0  # of the bias, a power of two
 
     def solve(self, bias: Tensor, z: Tensor, start: Tensor | None) -> tuple[Tensor, bool]:
         """Writes the states into ``z``; returns three norms and the iterations, and exhaustion."""
         units = units_of(self.operator, bias.unsqueeze(0))
-        unit = 1.0 if units is None else float(units)
-        right = bias if unit == 1 else bias / unit
-        begin = start if start is None or unit == 1 else start / unit
-        found, steps, exhausted = self._refine(right, z, begin)
+        least = 16 * torch.finfo(bias.dtype).tiny  # whose inverse is finite
+        unit = 1.0 if units is None else min(max(float(units), least), 1 / least)
+        self.factor = 1 / unit
+        found, steps, exhausted = self._refine(bias, z, start)
         numbers = found.numbers * unit
         if unit != 1:
             z.mul_(unit)
@@ -131,7 +135,9 @@ class _OneEquation:
         tol, worst = self.options.tol, self.equation.contractions[0]
         budget = self.options.max_iter or sufficient_steps(worst, tol, self.operator.num_nodes)
         steps, exhausted, double = 0, False, bias.dtype is torch.float64
-        found = None if start is None else self._measure(bias, z.copy_(start), double)
+        found = None
+        if start is not None:
+            found = self._measure(bias, torch.mul(start, self.factor, out=z), double)
         if found is None or not found.relative < 0.1:  # start from zero
             z.zero_()
             found = Found(torch.tensor([1.0, 1.0, torch.inf]).double(), bias)
@@ -144,9 +150,11 @@ class _OneEquation:
             # Relative to a correction, which may exceed its right-hand side by 1 / (1 - L).
             target = SHARE * tol / before * (1 - worst if number or start is not None else 1)
             target = max(target, COARSE if self.half else GAIN * (1 - worst) if number else 0)
-            taken, exhausted = self._add(found.residual, z, target, max(budget - steps, 1))
+            factor = self.factor if found.residual is bias else 1.0
+            change = (found.residual, factor), z, target, max(budget - steps, 1)
+            taken, exhausted = self._add(*change)
             steps += taken
-            del found  # frees its residual before the next one is computed
+            del found, change  # frees the residual before the next one is computed
             found = self._measure(bias, z, double)
             if not double and found.relative > tol and not (self.half and number < 2):
                 double, found = True, self._measure(bias, z, True)
@@ -159,40 +167,44 @@ class _OneEquation:
     def _panels(self, order: Tensor) -> list[Tensor]:
         return list(torch.split(order, COLUMNS))
 
-    def _add(self, right: Tensor, z: Tensor, tol: float, max_iter: int) -> tuple[int, bool]:
-        """Adds the solution for a right-hand side to ``z``; returns its iterations."""
+    def _add(
+        self, given: tuple[Tensor, float], z: Tensor, tol: float, max_iter: int
+    ) -> tuple[int, bool]:
+        """Adds the solution for a right-hand side and its factor to ``z``; returns iterations."""
+        right, factor = given
         expansion = self.method.expand(tol, max_iter)
-        z.add_(right)
+        z.add_(right, alpha=factor)
         steps, nodes = 0, right.size(0)
         with scratch(right) as take:
-            memory = [take(nodes * COLUMNS) for _ in range(3 if right.is_cuda or self.half else 4)]
+            memory = [take(nodes * COLUMNS)]
             for panel in self._panels(torch.argsort(expansion.degree, descending=True)):
                 basis = self.vectors[:, panel.to(self.vectors.device)]
-                total, c = (one[: nodes * len(panel)].view(nodes, -1) for one in memory[:2])
-                torch.mm(right, basis, out=c)
-                steps = max(steps, self._sweep(expansion, panel, total, c, memory))
+                total = _matrix(memory[0], nodes, panel)
+                if self.half:
+                    torch.mm(right, basis * factor, out=total)
+                    # If not, the numbers exceed the range of float16.
+                    self.half = sum_in_half(self.operator, expansion, panel, total)
+                    taken = int(expansion.degree[panel].max())
+                if not self.half:
+                    count = 3 if self._has_kernel(total) else 4
+                    memory += [take(nodes * COLUMNS) for _ in range(count - len(memory))]
+                    torch.mm(right, basis * factor, out=_matrix(memory[1], nodes, panel))
+                    taken = self._sweep(expansion, panel, memory)
+                steps = max(steps, taken)
                 z.addmm_(total, basis.mT)
         return int(self.method.iterations(torch.tensor([[steps]]))), expansion.truncated
 
-    def _sweep(
-        self, expansion: Expansion, panel: Tensor, total: Tensor, c: Tensor, memory: list[Tensor]
-    ) -> int:
-        """Overwrites ``total`` with the change of the right-hand sides ``c``."""
-        highest = int(expansion.degree[panel].max())
-        if self.half:
-            size = float(c.abs().max())
-            sum_in_half(self.operator, expansion, panel, total, c, size)
-            if not size or bool(total.sum().isfinite()):
-                return highest
-            self.half = False  # the numbers exceed the range of float16
-            return self._sweep(expansion, panel, total, c, [*memory, torch.empty_like(memory[0])])
+    def _has_kernel(self, columns: Tensor) -> bool:
+        """Whether a kernel computes a term in one pass, without memory for the product."""
+        return self.operator.pattern.lines.fit(self.operator.values, columns)
+
+    def _sweep(self, expansion: Expansion, panel: Tensor, memory: list[Tensor]) -> int:
+        """Writes the change of the right-hand sides, in the second memory, to the first."""
         operator = self.operator
-        if c.is_cuda and operator.pattern.lines.fit(operator.values, c):
-            before = memory[2][: c.numel()].view_as(c)
+        if len(memory) == 3:
+            total, c, before = (_matrix(one, operator.num_nodes, panel) for one in memory)
             add_terms_of(operator, expansion, panel, (total, c, before))
-            return highest
-        if len(memory) < 4:
-            memory = [*memory, torch.empty_like(memory[0])]
+            return int(expansion.degree[panel].max())
         scale = self.scale if operator.num_nodes * len(self.values) > SMALL else 0
         return evaluate(operator, expansion, panel, memory, scale)
 
@@ -201,13 +213,13 @@ class _OneEquation:
         exact = double and z.dtype is not torch.float64
         dtype = torch.float64 if double else z.dtype
         operator = self.operator.double() if double else self.operator
-        residual = torch.zeros_like(z) if exact else bias - z
+        residual = torch.zeros_like(z) if exact else torch.mul(bias, self.factor).sub_(z)
         values = (self.equation.gamma * self.values).to(z.device, dtype)
         vectors = self.exact_vectors.to(dtype)
         one, other = (torch.empty(z.size(0) * COLUMNS, dtype=dtype, device=z.device) for _ in "12")
         for panel in self._panels(torch.arange(z.size(1))):
             basis = vectors[:, panel.to(vectors.device)]
-            x, out = (some[: z.size(0) * len(panel)].view(-1, len(panel)) for some in (one, other))
+            x, out = (_matrix(some, len(z), panel) for some in (one, other))
             if exact:
                 _product(z, basis, x)
             else:
@@ -216,17 +228,27 @@ class _OneEquation:
                 x, out = operator.multiply_into(out, x), x
             x.mul_(values[panel.to(values.device)])
             if exact:
-                _product(bias, basis, out)
+                _product(bias, basis * self.factor, out)
                 _product(z, -basis, x, beta=1)
                 x.add_(out)
             residual.addmm_(x.to(z.dtype), basis.to(z.dtype).mT)
+        del one, other, x, out  # the norms need memory too
         # Twice, because there is a product with Q before and after that with the operator.
         unit = torch.finfo(dtype).eps
-        right, states, rest = (one.unsqueeze(0) for one in (bias, z, residual))
+        parts = (
+            torch.linalg.vector_norm(self.factor * one, dim=1) for one in torch.split(bias, ROWS)
+        )
+        right = torch.cat(list(parts)).unsqueeze(1)  # a column with the same norms of rows
+        right, states, rest = (one.unsqueeze(0) for one in (right, z, residual))
         numbers = certified_norms(self.equation, right, states, rest, unit).cpu().view(3)
         if exact:  # the residual itself was rounded at the end
             numbers[::2] *= 1 + 64 * torch.finfo(z.dtype).eps
         return Found(numbers, residual)
+
+
+def _matrix(memory: Tensor, nodes: int, panel: Tensor) -> Tensor:
+    """Returns the first numbers of some memory as the columns of a panel."""
+    return memory[: nodes * len(panel)].view(nodes, len(panel))
 
 
 def _product(rows: Tensor, basis: Tensor, out: Tensor, beta: int = 0) -> None:
@@ -235,35 +257,33 @@ def _product(rows: Tensor, basis: Tensor, out: Tensor, beta: int = 0) -> None:
         result.addmm_(part.to(basis.dtype), basis, beta=beta)
 
 
-def sum_in_half(
-    operator: Propagation,
-    expansion: Expansion,
-    columns: Tensor,
-    total: Tensor,
-    c: Tensor,
-    size: float,
-) -> None:
-    """Applies expansions, minus the identity, with terms that are stored as float16.
+def sum_in_half(operator: Propagation, expansion: Expansion, columns: Tensor, c: Tensor) -> bool:
+    """Overwrites right-hand sides with the change of an expansion, with terms stored as float16.
 
     Args:
         operator (Propagation): The operator.
         expansion (Expansion): The expansions of all columns.
         columns (Tensor): The columns to process.
-        total (Tensor): The result.
-        c (Tensor): The right-hand sides.
-        size (float): Their largest absolute value, which becomes one before they are rounded.
+        c (Tensor): The right-hand sides. They are divided by their largest absolute value before
+            they are rounded.
 
     Shapes:
         - **columns:** ``(columns,)``
-        - **total, c:** ``(num_nodes, columns)``
+        - **c:** ``(num_nodes, columns)``
+
+    Returns:
+        bool: Whether all terms were within the range of float16. If not, ``c`` is lost.
     """
     highest = int(expansion.degree[columns].max())
-    now = (c / (size or 1.0)).to(STORED)
+    low, high = c.aminmax()
+    size = max(float(high), -float(low)) or 1.0
+    now = c.div_(size).to(STORED)
     before = torch.empty_like(now)
-    rows = expansion.block(0, min(BLOCK, highest + 1), columns, total)
-    torch.mul(c, rows[0] - 1, out=total)
+    rows = size * expansion.block(0, min(BLOCK, highest + 1), columns, c)
+    c.mul_(rows[0] - size)
     for k in range(1, highest + 1):
         if k % BLOCK == 0:
-            rows = expansion.block(k, min(k + BLOCK, highest + 1), columns, total)
+            rows = size * expansion.block(k, min(k + BLOCK, highest + 1), columns, c)
         before, now = now, multiply_half_into(operator, before, now, *expansion.step(k))
-        total.addcmul_(now, size * rows[k % BLOCK])
+        c.addcmul_(now, rows[k % BLOCK])
+    return bool(c.sum().isfinite())

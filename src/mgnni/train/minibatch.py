@@ -253,7 +253,7 @@ def _save(path: Path, content: dict[str, Any]) -> None:
 
 def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, Any]:
     graph, terms = training.sweep.graph, training.sweep.terms
-    parts = {"val": VAL, "test": TEST}
+    best = max(one["val_accuracy"] for one in training.history)  # of the weights that were kept
     return {
         "format": 1,
         "command": "minibatch",
@@ -266,7 +266,7 @@ def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, A
         "terms": len(terms.index),
         "tol": training.model.terms.tol,
         "options": asdict(training.options),
-        "accuracy": {name: training.evaluate(part)[1] for name, part in parts.items()},
+        "accuracy": {"val": best, "test": training.evaluate(TEST)[1]},
         "history": training.history,
         "relative_error_bound": [one.relative_error_bound for one in training.certificate()],
         "seconds": seconds,
