@@ -52,11 +52,12 @@ class MLP(nn.Module):
         for index, (dropout, linear) in enumerate(zip(self.dropout, self.linear, strict=True)):
             if x.layout is torch.sparse_csr:
                 x = self._first(x, dropout, linear)  # type: ignore[arg-type]
-            else:
-                x = linear(dropout(x))
-            if self.activate_last or index + 1 < len(self.linear):
-                x = x.relu()
-        return x
+                continue
+            # Dropout and ReLU commute. In this order, autograd saves one tensor for ReLU and the
+            # linear map, and a compiled graph no mask of ReLU.
+            x = dropout(x)
+            x = linear(x.relu() if index > 0 else x)
+        return x.relu() if self.activate_last else x
 
     @uncompiled  # torch.compile supports no sparse CSR tensors
     def _first(self, x: Tensor, dropout: Dropout, linear: nn.Linear) -> Tensor:

@@ -132,7 +132,7 @@ class Dropout(nn.Module):
         if not self.keyed:
             if torch.compiler.is_compiling() and x.device.type == "cpu":
                 noise: Tensor = torch.ops.mgnni.dropout_noise(x.detach(), self.p)
-                return x * (noise / (1 - self.p) if self.p < 1 else noise)
+                return x * (noise * (1 / (1 - self.p)) if self.p < 1 else noise)
             return nn.functional.dropout(x, self.p)
         if place is None and self.rows:
             rows, width = self.rows_of(x.size(0)), x.size(1)
