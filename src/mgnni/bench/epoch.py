@@ -162,10 +162,11 @@ def epoch_rows(settings: Settings) -> Iterator[Row]:
             field.ours(),
             field.ours_in_a_loop(),
             field.together(),
-            field.generalised(),
             field.explicit("GCN", rivals.gcn),
             field.explicit("APPNP", rivals.appnp),
         ]
+        if config.model.hidden_channels:  # otherwise the states are as wide as the features
+            entrants.append(field.generalised())
         width = config.model.hidden_channels or task.num_features
         yield from settle(f"{task.name}, h = {width}", entrants, settings)
 
