@@ -110,7 +110,7 @@ def test_without_names_all_that_fit_are_made(
         (["epochs"], "did you mean epoch?"),
         (["small", "small"], "TABLE must not be repeated"),
         (["large", "--device", "cpu"], "large needs a GPU (got cpu); use --device cuda"),
-        (["small", "--device", "tpu"], "--device must be one of ['auto', 'cpu', 'cuda', 'mps']"),
+        (["small", "--device", "tpu"], "--device must be one of ['auto', 'cpu', 'cuda']"),
     ],
 )
 def test_bad_usage_is_one_line(call: Call, tmp_path: Path, arguments: list[str], said: str) -> None:
