@@ -24,6 +24,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from mgnni.files import atomic_write
 from mgnni.train.report import commit, versions
 
 RESULTS = Path(__file__).parent / "results"
@@ -124,9 +125,8 @@ class Done:
         self._save()
 
     def _save(self) -> None:
-        new = self.path.with_suffix(".new")
-        new.write_text(json.dumps(self.content), "utf-8")
-        new.replace(self.path)
+        with atomic_write(self.path) as file:
+            file.write(json.dumps(self.content).encode())
 
     def group(self, name: str, measure: Callable[[Path], tuple[list[Any], Any]]) -> Any:
         """Return what was measured in a group of steps; measured now, from scratch, if not done."""

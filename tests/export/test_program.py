@@ -31,6 +31,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
 NODES, FEATURES = 20, 6
 REFUSED = {"ignn", "cgs", "sse", "gind", "mignn", "fdgnn"}  # their equations are nonlinear
 GRAPHS_ONLY = {"dgcnn"}
+NOT_WRITABLE = "ignore:The given buffer is not writable"  # torch.export.load of torch 2.11
 
 
 def graph(seed: int = 0) -> Data:
@@ -93,9 +94,8 @@ print([name for name in foreign if name in sys.modules])
 
 def run(code: str, *args: Path) -> str:
     """Run a script in a new process, in which warnings are errors."""
-    torch_211 = "ignore:The given buffer is not writable"  # of torch.export.load
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", torch_211, "-c", code, *map(str, args)],
+        [sys.executable, "-W", "error", "-W", NOT_WRITABLE, "-c", code, *map(str, args)],
         capture_output=True,
         text=True,
         check=False,
@@ -105,6 +105,7 @@ def run(code: str, *args: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.filterwarnings(NOT_WRITABLE)
 def test_another_process_needs_torch_and_the_ops_only(tmp_path: Path) -> None:
     one = fitted(directions="both", blocks=2)
     info = export_model(one, tmp_path / "model.pt2")

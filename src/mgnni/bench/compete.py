@@ -151,7 +151,7 @@ def settle(
     for one in judged:
         seconds = times.get(one.method)
         ratio = None
-        if seconds is not None and one.comparable and one.errors and one.claim is not None:
+        if seconds is not None and one.comparable and None not in (one.errors, one.claim):
             ratio = times[RIVAL] * one.work / seconds if RIVAL in times else None
         yield Row(
             case,

@@ -151,10 +151,10 @@ class _OneEquation:
             target = SHARE * tol / before * (1 - worst if number or start is not None else 1)
             target = max(target, COARSE if self.half else GAIN * (1 - worst) if number else 0)
             factor = self.factor if found.residual is bias else 1.0
-            change = (found.residual, factor), z, target, max(budget - steps, 1)
-            taken, exhausted = self._add(*change)
+            left = max(budget - steps, 1)
+            taken, exhausted = self._add((found.residual, factor), z, target, left)
             steps += taken
-            del found, change  # frees the residual before the next one is computed
+            del found  # frees its residual before the next one is computed
             found = self._measure(bias, z, double)
             if not double and found.relative > tol and not (self.half and number < 2):
                 double, found = True, self._measure(bias, z, True)
