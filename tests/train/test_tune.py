@@ -173,6 +173,14 @@ def test_a_search_that_was_killed_goes_on_to_the_same_end(searched, tmp_path):
     assert not list(tmp_path.glob(".trial-*"))
 
 
+def test_a_lock_left_by_a_killed_process_is_removed(tmp_path):
+    first = tune(node_task(1), output=tmp_path, trials=2, **QUICK)
+    (tmp_path / ".trial-1.lock").touch()  # killed after its outcome was recorded
+    again = tune(node_task(1), output=tmp_path, trials=2, resume=True, **QUICK)
+    assert again["trials"] == first["trials"]
+    assert not list(tmp_path.glob(".trial-*"))
+
+
 def test_a_finished_search_can_be_given_more_trials(tmp_path):
     first = tune(node_task(1), output=tmp_path, trials=2, **QUICK)
     again = tune(node_task(1), output=tmp_path, trials=4, resume=True, **QUICK)

@@ -112,6 +112,9 @@ class Study:
         for trial in self.trials(TrialState.RUNNING):
             if self._abandoned(trial.number):
                 self.study.tell(trial.number, state=TrialState.FAIL)
+        # A process can also die after it has recorded an outcome, and before it removes its lock.
+        for path in self.folder.glob(".trial-*.lock"):
+            self._abandoned(int(path.stem.removeprefix(".trial-")))
         there = {trial.user_attrs["point"] for trial in self.trials() if not _interrupted(trial)}
         for number, point in self.search.points.items():
             if number not in there:
@@ -195,6 +198,7 @@ class Study:
         return FileLock(self.folder / f".trial-{number}.lock")
 
     def _abandoned(self, number: int) -> bool:
+        """Return whether no process works on a trial, and remove its lock then."""
         lock = self._lock_of(number)
         try:
             with lock.acquire(timeout=0):
