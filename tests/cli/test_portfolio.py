@@ -29,7 +29,7 @@ def test_own_data_without_a_model(call: Call, place: Path) -> None:
     ended = call("train", "mine", *FEW)
     assert (ended.status, ended.err) == (0, "")
     shown, folder = words(ended.out), place / "runs" / "mine"
-    names = "mgnni, gmgnni, gmgnni-graph, graphsage, gcn, mlp"
+    names = "mgnni, gmgnni, gmgnni-graph, gmgnni-out, gmgnni-in, graphsage, gcn, mlp"
     assert f"No --model given. Comparing {names} by accuracy on the validation set of" in shown
     assert "Budget: 5 min, of which 2 min to compare" in shown
     report = json.loads((folder / "report.json").read_text())
@@ -41,7 +41,7 @@ def test_own_data_without_a_model(call: Call, place: Path) -> None:
     for one in record["candidates"]:
         assert f" {one['name']} 2 {100 * one['validation']:.2f} " in shown
     assert f"Chosen: {record['chosen']}, the best accuracy" in shown
-    assert f"model: {record['chosen']}, chosen among 6 on validation data" in shown
+    assert f"model: {record['chosen']}, chosen among 8 on validation data" in shown
     assert json.loads((folder / "config.json").read_text())["portfolio"] == record
     assert max(map(len, ended.out.splitlines())) <= 80
     again = call("train", "mine", *FEW, "--resume", "--json")

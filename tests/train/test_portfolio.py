@@ -46,7 +46,7 @@ def lasting(record: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def test_the_choice_is_the_best_on_validation() -> None:
-    task = node_task(2)
+    task = node_task(2, directed=True)
     report = fit(task, model="auto", split="all", **SMALL).report or {}
     record = report["portfolio"]
     scores = {one["name"]: one["validation"] for one in record["candidates"]}
@@ -160,6 +160,35 @@ def test_the_graph_input_is_chosen_where_only_the_neighbours_tell_the_class() ->
     assert any("predicts for this graph only" in note for note in record["notes"])
 
 
+def test_one_direction_is_chosen_where_only_the_nodes_an_edge_leads_to_tell_the_class() -> None:
+    """Half of the nodes have labels and random features, and link to nodes that show the class.
+
+    The edges in the other direction start at any of these nodes.
+    """
+    count, g = 240, generator(0)
+    labels = torch.arange(count) % 2
+    targets = torch.stack([torch.randperm(count // 2, generator=g)[:6] for _ in range(count)])
+    noise = torch.rand(count, 6, generator=g) < 0.2
+    targets = 2 * targets + (labels[:, None] ^ noise.long())  # nodes that show this class
+    source = torch.arange(count).repeat_interleave(6)
+    out = torch.stack([source, count + targets.flatten()])
+    back = torch.randint(count, (2, 2 * count), generator=g)
+    edges = torch.cat([out, back + torch.tensor([[count], [0]])], 1)
+    own = 2.0 * torch.randn(count, 1, generator=g)
+    x = torch.cat([own, 2.0 * labels[:, None] - 1])
+    labels = torch.cat([labels, torch.full((count,), -1)])
+    split = [torch.arange(part, count, 3) for part in range(3)]
+    task = Task("links", [Data(x=x, edge_index=edges)], labels, [Split.of(*split)], ["a", "b"])
+    report = fit(task, model="auto", hidden_channels=8, epochs=40, device="cpu").report or {}
+    record = report["portfolio"]
+    assert record["chosen"] == "gmgnni-out"
+    best, second = (one["validation"] for one in record["candidates"][:2])
+    assert best > 0.85
+    assert second < 0.82
+    assert report["score"]["mean"] > 0.8
+    assert report["config"]["model"]["directions"] == "out"
+
+
 def test_a_graph_that_does_not_help_is_noted() -> None:
     g = generator(3)
     x = torch.randn(240, 4, generator=g)
@@ -178,6 +207,21 @@ def test_options_leave_out_models_that_do_not_have_them() -> None:
     assert (directed.model.directions, found.configs["gmgnni"].model.directions) == ("both", "in")
     with pytest.raises(ArgumentError, match="no candidate"):
         find_candidates(source, {"scales": (1,), "aggr": "max"})
+
+
+def test_directed_graphs_have_a_candidate_for_each_direction() -> None:
+    directed = find_source(node_task(directed=True))
+    ways = {"gmgnni-in", "gmgnni-out"}
+    assert ways <= set(find_candidates(directed, {}).configs)
+    assert not ways & set(find_candidates(find_source(node_task()), {}).configs)
+    assert not ways & set(find_candidates(directed, {"undirected": True}).configs)
+    given = find_candidates(directed, {"directions": "both", "skip": True}).left_out
+    assert given["gmgnni-out"] == "directions, skip are given"
+    assert given["gmgnni-in"] == given["gmgnni-out"]
+    assert find_candidates(directed, {"input_map": "mlp"}).left_out == {
+        "gmgnni-graph": "input_map is given",
+        **dict.fromkeys(("graphsage", "gcn", "mlp"), "has no option input_map"),
+    }
 
 
 def test_slow_epochs_make_the_comparison_and_the_training_shorter() -> None:

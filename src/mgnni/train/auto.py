@@ -18,7 +18,7 @@ from mgnni.train.device import make_fabric, settings_restored
 from mgnni.train.experiment import Experiment
 from mgnni.train.folder import PORTFOLIO, Folder, check_same
 from mgnni.train.portfolio import (
-    GRAPH_INPUT,
+    VARIANTS,
     Budget,
     compared_runs,
     find_candidates,
@@ -264,7 +264,7 @@ def _unknown(name: str, config: Config) -> dict[str, Any]:
     return {
         "name": name,
         "model": config.architecture,
-        "options": {"input_map": "graph"} if name == GRAPH_INPUT else {},
+        "options": dict(VARIANTS.get(name, {})),
         "validation": None,
         "loss": None,
         "epochs": 0,

@@ -24,11 +24,15 @@ from mgnni.train.presets import preset_for
 from mgnni.train.runs import Run
 from mgnni.train.source import FEW, Source
 
+GENERALISED = "gmgnni"
 GRAPH_INPUT = "gmgnni-graph"
+NEIGHBORS: dict[str, Any] = {"own_bias": False, "self_loops": False, "skip": False}
+# In some directed graphs one direction alone, without a node's own features, tells its class.
+ONE_WAY = {f"gmgnni-{way}": {"directions": way, **NEIGHBORS} for way in ("out", "in")}
+VARIANTS: dict[str, dict[str, Any]] = {GRAPH_INPUT: {"input_map": "graph"}, **ONE_WAY}
 WITHOUT_GRAPH = "mlp"
-MODELS = (MGNNI, "gmgnni", GRAPH_INPUT, "graphsage", "gcn", WITHOUT_GRAPH)
-OF_GRAPHS = (MGNNI, "gmgnni", "gin", "graphsage", "gcn", WITHOUT_GRAPH)
-DEEP = (MGNNI, "gmgnni", GRAPH_INPUT)  # models with a deeper head
+MODELS = (MGNNI, GENERALISED, *VARIANTS, "graphsage", "gcn", WITHOUT_GRAPH)
+OF_GRAPHS = (MGNNI, GENERALISED, "gin", "graphsage", "gcn", WITHOUT_GRAPH)
 MAX_NODES = 50_000  # of a graph whose nodes are embedded
 ENOUGH = 1000  # validation rows with which one split suffices to compare
 SPLITS = 3
@@ -62,20 +66,23 @@ def find_candidates(source: Source, changes: Mapping[str, Any]) -> Candidates:
         changes (Mapping[str, Any]): Options that were given.
     """
     task = source.task
+    symmetric = _symmetric(task, changes)
     names = MODELS if task.level == "node" else OF_GRAPHS
     configs: dict[str, Config] = {}
     left_out: dict[str, str] = {}
     for name in names:
-        if name == GRAPH_INPUT and (reason := _no_graph_input(task, changes)):
+        if name in ONE_WAY and symmetric:
+            continue
+        if reason := _not_possible(name, task, changes):
             left_out[name] = reason
             continue
-        model = "gmgnni" if name == GRAPH_INPUT else name
+        model = GENERALISED if name in VARIANTS else name
         config = preset_for(source.preset, task.level, model=model)
         lacking = [key for key in changes if key not in {**vars(config), **vars(config.model)}]
         if lacking:
             left_out[name] = f"has no option {', '.join(lacking)}"
             continue
-        found = changed(config, {**_choices(name, task, changes), **changes})
+        found = changed(config, {**_choices(name, task, symmetric), **changes})
         if found not in configs.values():
             configs[name] = found
     if not configs:
@@ -86,24 +93,25 @@ def find_candidates(source: Source, changes: Mapping[str, Any]) -> Candidates:
     return Candidates(configs, left_out)
 
 
-def _choices(name: str, task: Task, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _choices(name: str, task: Task, symmetric: bool) -> dict[str, Any]:
     """Return the options of a candidate that depend on the data."""
-    found: dict[str, Any] = {"input_map": "graph"} if name == GRAPH_INPUT else {}
-    if name in ("gmgnni", GRAPH_INPUT) and _symmetric(task, changes):
+    found = dict(VARIANTS.get(name, {}))
+    if symmetric and name in (GENERALISED, GRAPH_INPUT):
         found["directions"] = "in"  # both directions are the same, at twice the cost
-    if name in DEEP and task.level == "node" and task.num_features <= FEW:
+    deep = name in (MGNNI, GENERALISED, *VARIANTS)
+    if deep and task.level == "node" and task.num_features <= FEW:
         # Few features need a deeper map; with hundreds of words, it fits the training nodes only.
         found |= {"head": "residual", "head_layers": 1, "batch_norm": False}
     return found
 
 
-def _no_graph_input(task: Task, changes: Mapping[str, Any]) -> str | None:
-    """Return why the nodes of the graph cannot be embedded."""
-    if "input_map" in changes:
-        return "input_map is given"
-    if len(task.graphs) > 1:
+def _not_possible(name: str, task: Task, changes: Mapping[str, Any]) -> str | None:
+    """Return why a variant cannot be compared."""
+    if given := [key for key in VARIANTS.get(name, {}) if key in changes]:
+        return f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} given"
+    if name == GRAPH_INPUT and len(task.graphs) > 1:
         return "needs a single graph"
-    if int(task.graphs[0].num_nodes) > MAX_NODES:
+    if name == GRAPH_INPUT and int(task.graphs[0].num_nodes) > MAX_NODES:
         return f"for up to {MAX_NODES} nodes"
     return None
 
