@@ -13,6 +13,8 @@ from torch_geometric.data import Data
 
 from mgnni.data.registry import MAKERS
 from mgnni.errors import ConvergenceError
+from mgnni.implicit.solve import solve_equilibrium
+from mgnni.models.mgnni import MGNNI
 from mgnni.reproduce.study import Cell
 from mgnni.reproduce.train_cell import report_of, train_cell
 from mgnni.train.config import changed
@@ -32,6 +34,7 @@ def distance(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[s
     correctly, and ``reach`` the farthest distance at which the label is still known. ``exact`` has
     the same for the same weights, with their equation solved to 1e-14 in float64, and ``score``,
     the mean over the runs: if it is better, the solver limited the distance and not the model.
+    ``weighted_majority`` is what the equation itself can tell of a count of colours.
     """
     fitted = train_cell(cell, folder, device, on_epoch)
     graph = prepared(MAKERS[cell.column.dataset](**cell.options), fitted.config)
@@ -40,7 +43,11 @@ def distance(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[s
     found = outcomes(fitted, graph, where)
     return {
         **report_of(fitted),
-        "distance": {**by_hop(found), "exact": exact(fitted, graph, where, found)},
+        "distance": {
+            **by_hop(found),
+            "exact": exact(fitted, graph, where, found),
+            "weighted_majority": weighted_majority(fitted, graph),
+        },
     }
 
 
@@ -89,6 +96,40 @@ def exact(
             return None
     score = torch.stack([right.double().mean() for _, right in found]).mean()
     return {"score": float(score), **by_hop(found)}
+
+
+@torch.no_grad()
+def weighted_majority(fitted: Fitted, graph: Data) -> float | None:
+    r"""Return the share of nodes whose weighted count of colours has the sign of the count.
+
+    The state of a node far from the colours is a multiple of :math:`z` with
+
+    .. math::
+        z = \gamma P^m z + s,
+
+    where :math:`s` is :math:`\pm 1` at the nodes of the two colours and 0 elsewhere: a count in
+    which nearer nodes have larger weights. If its sign is not that of the count, the largest
+    eigenvalue of :math:`g(F)` does not tell the majority at this node, whatever the weights and
+    the tolerance are. The share is that of the best scale, over all nodes, in float64. None for
+    other data and models.
+
+    Args:
+        fitted (Fitted): The trained models.
+        graph (Data): The chains.
+    """
+    model = fitted.model(0)
+    if report_of(fitted)["dataset"] != "colors" or not isinstance(model, MGNNI):
+        return None
+    model = model.double().cpu()
+    x = graph.x.double()
+    operator = model.propagation(x, graph.edge_index)
+    sign = (x[:, 1] - x[:, 0]).unsqueeze(1)
+    one, gamma = x.new_ones(1, 1), fitted.config.model.gamma
+    shares = []
+    for scale in fitted.config.model.scales:
+        z = solve_equilibrium(operator, one, sign, scale, gamma, tol=1e-14).value
+        shares.append(float(((z[:, 0] > 0) == (graph.y == 1)).double().mean()))
+    return max(shares)
 
 
 def by_hop(found: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from mgnni.reproduce.store import Stored
 from mgnni.reproduce.study import Cell, Row, Study
 
 EXACTLY = f"solved to {LAST_DIGITS['tol']:.0e}"
+WEIGHTED = ("distance", "weighted_majority")
 # What is shown of a response: the title, the entries of the report, and the format.
 RESPONSES = (
     ("largest eigenvalue of g(F)", ("eigenvalue",), "{:.3f}"),
@@ -48,12 +49,24 @@ def distance_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         "ours: test accuracy in percent, mean ± standard deviation over all splits and seeds.",
         f"ours, {EXACTLY}: the same weights, with their equation solved so in float64. If this is "
         "better, the solver limited the distance, and not the model.",
+        *_weighted_note(found),
         f"Reach: distance up to which at least {100 * KNOWN:.0f} % of the test nodes are right.",
         *state_notes(study, found, command),
     ]
     last = sheets[0]
     sheets[0] = Sheet(last.title, last.header, last.rows, last.left, notes)
     return sheets
+
+
+def _weighted_note(found: Found) -> list[str]:
+    if all(value_of(one.report, *WEIGHTED) is None for one in found.values()):
+        return []
+    return [
+        "weighted majority: share of all nodes at which the exact solution of the best scale has "
+        "the sign of the majority, for the largest eigenvalue that g(F) can have. Far from the "
+        "colours a model cannot be better, because nearer colours have larger weights; close to "
+        "them, it can combine several scales and eigenvalues."
+    ]
 
 
 def _cells(row: Row, found: Found, names: Sequence[str]) -> list[tuple[Cell, Stored] | None]:
@@ -72,6 +85,10 @@ def _accuracies(row: Row, found: Found, names: Sequence[str]) -> list[list[str]]
     if any(value is not None for value in values):
         shown = ["" if value is None else f"{100 * value:.2f}" for value in values]
         lines.append([f"ours, {EXACTLY}", *shown])
+    values = [cell and value_of(cell[1].report, *WEIGHTED) for cell in cells]
+    if any(value is not None for value in values):
+        shown = ["" if value is None else f"{100 * value:.1f}" for value in values]
+        lines.append(["weighted majority", *shown])
     return lines
 
 
