@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mgnni import EIGNN, Propagation
-from mgnni.data.chains import class_chains
+from mgnni import EIGNN, Propagation, fit
+from mgnni.data.chains import class_chains, color_chains
 from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.range import chain_influence
-from mgnni.reproduce.chain_length import reach
+from mgnni.reproduce.chain_length import reach, weighted_majority
 from mgnni.reproduce.chain_response import chain_response
 from mgnni.reproduce.definitions import make_study, select
 from mgnni.reproduce.kinds import KINDS
@@ -61,6 +61,34 @@ def test_an_explicit_model_is_evaluated_once(tmp_path):
     report = run(one, tmp_path).report
     assert report["distance"]["exact"] is None
     assert report["distance"]["hops"] == list(range(12))
+
+
+@pytest.mark.parametrize("gamma", [0.8, 0.99])
+def test_the_weighted_majority_is_that_of_a_dense_inverse(gamma):
+    options = {"length": 40, "self_loops": True, "num_features": 4}
+    changes = {"scales": (1, 8), "gamma": gamma, "epochs": 1}
+    graph = color_chains(**options)
+    found = weighted_majority(fit("colors", options=options, **changes), graph)
+    # One self-loop of the data and one of the model.
+    path = torch.diag(torch.ones(39), 1).double()
+    path = path + path.T + 2 * torch.eye(40).double()
+    path = path / path.sum(1).sqrt() / path.sum(1).sqrt().unsqueeze(1)
+    sign = (graph.x[:, 1] - graph.x[:, 0]).double().view(40, 40).T
+    shares = []
+    for scale in (1, 8):
+        z = torch.linalg.inv(torch.eye(40) - gamma * path.matrix_power(scale)) @ sign
+        right = (z > 0) == (graph.y.view(40, 40).T == 1)
+        shares.append(right.double().mean().item())
+    assert found == max(shares)
+    assert (found == 1) == (gamma == 0.99)
+
+
+def test_the_weighted_majority_is_of_colours_and_mgnni_only():
+    options = {**OPTIONS, **SHORT}
+    fitted = fit("chains", options=options, epochs=1)
+    assert weighted_majority(fitted, class_chains(**options)) is None
+    fitted = fit("colors", model="gcn", options={"length": 20}, epochs=1)
+    assert weighted_majority(fitted, color_chains(length=20)) is None
 
 
 def test_the_response_is_that_of_a_dense_solve_and_bounded():
@@ -142,7 +170,7 @@ def test_a_shared_training_must_have_measured_distances(tmp_path):
 
 def test_both_studies_of_colours_have_the_same_mgnni():
     cells = [select([name], models=["mgnni"]) for name in ("colors", "colors-explicit")]
-    assert len(cells[0]) == len(cells[1]) == 36
+    assert len(cells[0]) == len(cells[1]) == 40
     for one, other in zip(*cells, strict=True):
         assert one.config() == other.config()
         assert (one.column, one.row) == (other.column, other.row)
