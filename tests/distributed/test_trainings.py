@@ -35,9 +35,9 @@ def assert_same_end(one: Path, other: Path) -> None:
     torch.testing.assert_close(scores[0], scores[1], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(("several", "alone"), [("four", "alone"), ("batch-four", "batch-alone")])
-def test_four_processes_train_what_one_does(ran, several, alone):
-    assert_same_end(ran[0] / several, ran[0] / alone)
+@pytest.mark.parametrize("kind", ["", "batch-", "norm-"])
+def test_four_processes_train_what_one_does(ran, kind):
+    assert_same_end(ran[0] / f"{kind}four", ran[0] / f"{kind}alone")
 
 
 def test_solves_of_all_processes_are_in_the_report(ran):

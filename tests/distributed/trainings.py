@@ -28,14 +28,18 @@ LOST, EPOCHS = 7, 8
 
 
 def experiment(kind: str) -> Experiment:
-    """Words at the nodes of a directed graph, in two runs at once; or many graphs. With dropout."""
+    """Words at the nodes of a directed graph, in two runs at once; or many graphs. With dropout.
+
+    Batches have two or three graphs, so of four processes at least one has none.
+    """
     if kind == "node":
         task = node_task(2, directed=True, features="sparse")
         chosen = config(epochs=EPOCHS, gamma=0.4, skip=True, clip=1.0, batch_norm=True)
         which = runs(2)
     else:
         task = graph_task()
-        chosen, which = config(epochs=EPOCHS, gamma=0.4, batch_size=3, head="graph"), runs(1)
+        head = {"head": "linear", "batch_norm": True} if kind == "norm" else {"head": "graph"}
+        chosen, which = config(epochs=EPOCHS, gamma=0.4, batch_size=3, **head), runs(1)
     source = Source(task, None, "here")
     return Experiment(source, chosen, which, device="cpu", checkpoint_every=0.0)
 
@@ -81,8 +85,9 @@ def main(folder: Path) -> None:
     make_fabric("cpu", "32")  # loads what it needs before the first child, not in every one
     together(1, partial(train, folder / "alone", None))
     together(4, partial(train, folder / "four", {"rows": 2, "columns": 2}))
-    together(1, partial(train, folder / "batch-alone", None, kind="graph"))
-    together(4, partial(train, folder / "batch-four", {"batch": 4}, kind="graph"))
+    for name, kind in (("batch", "graph"), ("norm", "norm")):
+        together(1, partial(train, folder / f"{name}-alone", None, kind=kind))
+        together(4, partial(train, folder / f"{name}-four", {"batch": 4}, kind=kind))
 
     (folder / "killed").mkdir()
     statuses = [wait(start(3, partial(lose, folder / "killed", signal.SIGKILL, 25.0)))]
