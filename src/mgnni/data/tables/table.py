@@ -5,6 +5,7 @@ This is the only module that imports pyarrow; graphs in tables and predictions n
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -89,6 +90,13 @@ class Table(ABC):
         """Returns the columns with these names, ignoring case, in the order of the candidates."""
         by_lower = {name.strip().lower(): name for name in reversed(self.names)}
         return [by_lower[candidate] for candidate in candidates if candidate in by_lower]
+
+    def likely(self, option: str, candidates: Sequence[str]) -> str:
+        """Returns advice if a column has nearly a default name, or if columns are not divided."""
+        for name in self.names:
+            if difflib.get_close_matches(name.strip().lower(), candidates, 1, cutoff=0.75):
+                return f"; did you mean --{option} {name}?"
+        return self.delimiter_hint()
 
     def delimiter_hint(self) -> str:
         """Returns advice if the only column looks like several columns."""
