@@ -40,6 +40,16 @@ def test_four_processes_train_what_one_does(ran, kind):
     assert_same_end(ran[0] / f"{kind}four", ran[0] / f"{kind}alone")
 
 
+@pytest.mark.parametrize("name", ["terms-four", "terms-fewer"])
+def test_processes_that_share_batches_of_nodes_train_what_one_does(ran, name):
+    folders = [ran[0] / one for one in (name, "terms-alone")]
+    reports = [json.loads((folder / "report.json").read_text()) for folder in folders]
+    torch.testing.assert_close(*(one["history"] for one in reports), rtol=0, atol=1e-5)
+    assert [one["resumed"] for one in reports] == [name == "terms-fewer", False]
+    states = [torch.load(folder / "model.pt", weights_only=True)["state"] for folder in folders]
+    torch.testing.assert_close(*states, rtol=0, atol=1e-5)
+
+
 def test_solves_of_all_processes_are_in_the_report(ran):
     one, four = (
         json.loads((ran[0] / name / "report.json").read_text())["solver"]["backward"]
