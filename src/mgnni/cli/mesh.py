@@ -28,7 +28,7 @@ def find_mesh(text: str | None, partition: str, device: str) -> ProcessMesh | No
         if started > 1:
             raise UsageError(
                 f"--mesh must say how {started} processes share the work (got none); add for "
-                f"example --mesh columns={started}"
+                f"example --mesh columns={started}, or batch={started} for batches"
             )
         return None
     sizes = _sizes(text)
