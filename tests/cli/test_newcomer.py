@@ -101,6 +101,27 @@ def test_a_typing_mistake_in_a_header_is_found(
     assert said in ended.err
 
 
+@pytest.mark.parametrize("first", ["n00,1,1,red", "n00,1,2,red"])
+def test_a_table_without_a_header_is_recognised(call: Call, place: Path, first: str) -> None:
+    rows = [",".join(row.split(",")[:4]) for row in node_rows()[1:]]
+    write_nodes(place / "bare", [first, *rows[1:]])
+    ended = call("inspect", "bare")
+    assert ended.status == 1
+    assert "if the first row has data, write the names of the columns above it" in ended.err
+
+
+def test_ids_that_a_program_has_written_as_decimal_numbers_are_recognised(
+    call: Call, place: Path
+) -> None:
+    nodes = [row.replace("n", "", 1) if i else row for i, row in enumerate(node_rows())]
+    nodes = [row.replace(",", ".0,", 1) if i else row for i, row in enumerate(nodes)]
+    edges = [row.replace("n", "") if i else row for i, row in enumerate(edge_rows())]
+    write_nodes(place / "decimal", nodes, edges)
+    ended = call("inspect", "decimal")
+    assert ended.status == 1
+    assert "'00.0' is another id: write it the same in both tables" in ended.err
+
+
 def test_too_few_rows_for_a_split_are_named(call: Call, place: Path) -> None:
     few = node_rows(3, splits=False)
     write_nodes(place / "tiny", few, ["source,target", "n00,n01"])

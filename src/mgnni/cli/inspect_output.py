@@ -121,7 +121,7 @@ def _features(found: Found) -> str:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in features["kinds"].items())
     columns = features["columns"]
     of = f" of {columns:,} columns" if columns != features["count"] else ""
-    return f"{features['count']:,} features{of}: {kinds}"
+    return f"{counted(features['count'], 'feature')}{of}: {kinds}"
 
 
 def _homophily(homophily: Found) -> str:
