@@ -1,6 +1,7 @@
 """The cost model predicts the stored benchmarks."""
 
 import json
+import statistics
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,20 @@ def test_stored_solves_are_predicted(problem, row, machine):
     assert 0.5 < solve_seconds(problem, machine, memory) / row["seconds"] < 2
     if row["memory"]:
         assert 1 / 1.3 < solve_bytes(problem, memory) / row["memory"] < 1.3
+
+
+@pytest.mark.parametrize("fitted", [0, 1])
+@pytest.mark.parametrize("name", ["cpu", "h200"])
+def test_a_machine_fitted_to_half_of_the_solves_predicts_the_other_half(name, fitted):
+    """The rates were chosen with all runs in sight; here the speed is fitted to some, not these."""
+    runs = [one.values[:2] for one in solves() if one.values[2] is MACHINES[name]]
+    ratios = [
+        solve_seconds(problem, MACHINES[name], "low" if "low" in row["method"] else "fast")
+        / row["seconds"]
+        for problem, row in runs
+    ]
+    speed = statistics.geometric_mean(ratios[fitted::2])
+    assert all(0.5 < ratio / speed < 2 for ratio in ratios[1 - fitted :: 2])
 
 
 def problem_of(size):

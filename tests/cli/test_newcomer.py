@@ -80,3 +80,74 @@ def test_a_training_that_goes_on_keeps_its_predictions_beside_the_model(
     head = Path("runs/x/predictions.csv").read_text().splitlines()[0].replace('"', "")
     assert head.startswith("id,prediction,label,split,p_blue,p_red")
     assert not Path("predictions.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new", "said"),
+    [
+        ("nodes", "label", "lable", "name it with --label; did you mean --label lable?"),
+        ("edges", "source", "sorce", "name it with --source; did you mean --source sorce?"),
+        ("edges", "target", "Targte", "name it with --target; did you mean --target Targte?"),
+        ("nodes", "label", "colour", "name it with --label\n"),
+    ],
+)
+def test_a_typing_mistake_in_a_header_is_found(
+    call: Call, place: Path, table: str, old: str, new: str, said: str
+) -> None:
+    path = place / "mine" / f"{table}.csv"
+    path.write_text(path.read_text().replace(old, new, 1))
+    ended = call("inspect", "mine")
+    assert ended.status == 1
+    assert said in ended.err
+
+
+@pytest.mark.parametrize("first", ["n00,1,1,red", "n00,1,2,red"])
+def test_a_table_without_a_header_is_recognised(call: Call, place: Path, first: str) -> None:
+    rows = [",".join(row.split(",")[:4]) for row in node_rows()[1:]]
+    write_nodes(place / "bare", [first, *rows[1:]])
+    ended = call("inspect", "bare")
+    assert ended.status == 1
+    assert "if the first row has data, write the names of the columns above it" in ended.err
+
+
+def test_ids_that_a_program_has_written_as_decimal_numbers_are_recognised(
+    call: Call, place: Path
+) -> None:
+    nodes = [row.replace("n", "", 1) if i else row for i, row in enumerate(node_rows())]
+    nodes = [row.replace(",", ".0,", 1) if i else row for i, row in enumerate(nodes)]
+    edges = [row.replace("n", "") if i else row for i, row in enumerate(edge_rows())]
+    write_nodes(place / "decimal", nodes, edges)
+    ended = call("inspect", "decimal")
+    assert ended.status == 1
+    assert "'00.0' is another id: write it the same in both tables" in ended.err
+
+
+def test_too_few_rows_for_a_split_are_named(call: Call, place: Path) -> None:
+    few = node_rows(3, splits=False)
+    write_nodes(place / "tiny", few, ["source,target", "n00,n01"])
+    ended = call("train", "tiny", *QUICK)
+    assert ended.status == 2
+    assert "too few labels to draw a split" in ended.err
+    assert "label more units, or give the split with the data" in ended.err
+
+
+def test_a_folder_without_edges_is_a_warning(call: Call, place: Path) -> None:
+    write_nodes(place / "bare", edges=["source,target"])
+    assert "warning: no edges, so every model" in words(call("inspect", "bare").out)
+    loops = [*edge_rows(), "n03,n03"]
+    write_nodes(place / "loop", edges=loops)
+    shown = words(call("inspect", "loop").out)
+    assert "no edges" not in shown
+    assert "their reverse, 1 self-loop degrees" in shown  # one, in the singular
+
+
+def test_a_class_that_no_test_row_has_is_named(call: Call, place: Path) -> None:
+    # Of a class with one member, which a drawn split keeps for training, no recall is known.
+    rows = changed(node_rows(splits=False), 5, 3, "green")
+    write_nodes(place / "single", rows)
+    ended = call("train", "single", *QUICK, "--no-report")
+    assert ended.status == 0
+    shown = words(ended.out)
+    assert "class green is rare" in shown
+    assert "and no test row has it: the score says nothing about this class" in shown
+    assert "look at its recall" not in shown

@@ -61,6 +61,21 @@ def test_terms_are_stored_and_trained_on(tmp_path, capsys):
     assert max(report["relative_error_bound"]) < 1e-3
     assert main(["minibatch", terms, "--output", model]) == 2
     assert "finished training" in capsys.readouterr().err
+    # The same training as an option of mgnni train.
+    again = ["--output", str(tmp_path / "again"), *options, "--json"]
+    assert main(["train", "--precomputed", terms, *again]) == 0
+    assert json.loads(capsys.readouterr().out)["history"] == report["history"]
+
+
+def test_a_training_on_terms_names_what_it_needs(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "no-such-folder", "--precomputed"]) == 1
+    assert "give the output folder of mgnni precompute" in capsys.readouterr().err
+    arguments = ["synthetic", "--nodes", "50", "--edges", "100", "--num-features", "2"]
+    assert main(["precompute", *arguments, "--output", "terms"]) == 0
+    capsys.readouterr()
+    assert main(["train", "terms"]) == 2  # without the option
+    assert "to train on them: mgnni train terms --precomputed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

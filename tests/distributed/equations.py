@@ -23,7 +23,7 @@ from problems import generator
 NODES, FEATURES, CLASSES, STEPS = 41, 5, 3, 10
 MESHES = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
 CASES = ("sym-32", "dir-32", "sym-64", "out-64")
-SOLVERS = ("series", "chebyshev", "picard", "gmres")
+SOLVERS = ("series", "chebyshev", "picard", "cg", "gmres")
 
 
 def graph(kind: str, dtype: torch.dtype) -> Propagation:

@@ -35,9 +35,19 @@ def assert_same_end(one: Path, other: Path) -> None:
     torch.testing.assert_close(scores[0], scores[1], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(("several", "alone"), [("four", "alone"), ("batch-four", "batch-alone")])
-def test_four_processes_train_what_one_does(ran, several, alone):
-    assert_same_end(ran[0] / several, ran[0] / alone)
+@pytest.mark.parametrize("kind", ["", "batch-", "norm-"])
+def test_four_processes_train_what_one_does(ran, kind):
+    assert_same_end(ran[0] / f"{kind}four", ran[0] / f"{kind}alone")
+
+
+@pytest.mark.parametrize("name", ["terms-four", "terms-fewer"])
+def test_processes_that_share_batches_of_nodes_train_what_one_does(ran, name):
+    folders = [ran[0] / one for one in (name, "terms-alone")]
+    reports = [json.loads((folder / "report.json").read_text()) for folder in folders]
+    torch.testing.assert_close(*(one["history"] for one in reports), rtol=0, atol=1e-5)
+    assert [one["resumed"] for one in reports] == [name == "terms-fewer", False]
+    states = [torch.load(folder / "model.pt", weights_only=True)["state"] for folder in folders]
+    torch.testing.assert_close(*states, rtol=0, atol=1e-5)
 
 
 def test_solves_of_all_processes_are_in_the_report(ran):

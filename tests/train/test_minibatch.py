@@ -7,11 +7,12 @@ import torch
 from mgnni import load_task
 from mgnni.disk.generate import generate_graph
 from mgnni.disk.precompute import precompute
-from mgnni.disk.stored_graph import StoredGraph
+from mgnni.disk.stored_graph import TRAIN, StoredGraph
 from mgnni.disk.sweep import Sweep
 from mgnni.errors import ArgumentError, ConvergenceError, DataError
 from mgnni.train import minibatch
-from mgnni.train.minibatch import RowOptions, RowTraining, train_rows
+from mgnni.train.minibatch import train_rows
+from mgnni.train.row_training import RowOptions, RowTraining
 from mgnni.train.store_task import store_task
 
 OPTIONS = RowOptions(hidden_channels=4, epochs=3, batch_size=100, dropout=0.3, lr=0.03)
@@ -56,7 +57,7 @@ def test_every_training_node_is_seen_once_per_epoch_in_another_order(terms):
     orders = []
     for training.epoch in (0, 1):
         nodes = np.concatenate([training._nodes_of(groups) for groups in training.batches()])
-        assert np.array_equal(np.sort(nodes), training.nodes[minibatch.TRAIN])
+        assert np.array_equal(np.sort(nodes), training.nodes[TRAIN])
         orders.append(nodes)
     assert not np.array_equal(*orders)
 

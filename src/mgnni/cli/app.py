@@ -65,6 +65,7 @@ DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 # Settings of OpenMP, and of its implementations by GNU and Intel.
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 HELP = ("-h", "--help")
+PRECOMPUTED = "--precomputed"
 # What `pip install 'mgnni[cli]'` adds.
 EXTRA = ("docstring_parser", "rich", "matplotlib", "plotly", "pyarrow", "lightning_fabric")
 
@@ -86,7 +87,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         if not args or args[0] not in COMMANDS:
             return _overview(args)
-        command, rest = COMMANDS[args[0]], args[1:]
+        command, rest = _command(args)
         options = command.renamed  # of errors while the parser is made
         parser = command.parser(rest)
         options = {**parser.option_names(), **command.renamed}
@@ -113,6 +114,13 @@ def main(args: Sequence[str] | None = None) -> int:
         if status != BAD_USAGE or os.environ.get("LOCAL_RANK", "0") == "0":
             sys.stderr.write(f"{name}: error: {message}\n")
         return status
+
+
+def _command(args: Sequence[str]) -> tuple[type[Command], list[str]]:
+    """Return the command and its arguments; a training on stored terms is one of its own."""
+    if args[0] == "train" and PRECOMPUTED in args:
+        return Minibatch, [arg for arg in args[1:] if arg != PRECOMPUTED]
+    return COMMANDS[args[0]], list(args[1:])
 
 
 def wait_passively() -> None:

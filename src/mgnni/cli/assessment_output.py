@@ -76,11 +76,13 @@ def _class_lines(report: Mapping[str, Any], found: Mapping[str, Any]) -> Iterato
             f"{_percent(one['precision'])}, recall {_percent(one['recall'])}, F1 "
             f"{_percent(one['f1'])} %, {one['support']:,} test rows{runs}"
         )
+    tested = {one["name"] for one in classes}
     for one in found["rare"][:FEWEST_LINES]:
-        yield (
-            f"class {one['class']} is rare, {_percent(one['share'])} % of the rows: look at its "
-            f"recall{'' if weighed else ', and try --class-weight balanced'}"
-        )
+        rare = f"class {one['class']} is rare, {_percent(one['share'])} % of the rows"
+        if one["class"] not in tested:
+            yield f"{rare}, and no test row has it: the score says nothing about this class"
+            continue
+        yield f"{rare}: look at its recall{'' if weighed else ', and try --class-weight balanced'}"
 
 
 def _threshold_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -44,6 +44,11 @@ class DataCommand(Command):
 
 def check_data(data: str) -> None:
     """Refuse data that are neither a benchmark nor a path, and suggest a benchmark."""
+    if (Path(data) / "sweep.json").exists():
+        raise UsageError(
+            f"{data} has the stored terms of a graph, not the graph; to train on them: mgnni train "
+            f"{data} --precomputed"
+        )
     if benchmark_named(data) or Path(data).exists():
         return
     near = closest(data, ENTRIES)

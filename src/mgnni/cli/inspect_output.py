@@ -12,6 +12,7 @@ from rich.table import Table
 from mgnni.cli.terminal import console_for, facts, paragraph
 from mgnni.data.inspection.advice import advise
 from mgnni.data.metric_names import readable
+from mgnni.data.tables.messages import counted
 from mgnni.train.config import Config
 from mgnni.train.source import Source, describe_source
 
@@ -99,8 +100,8 @@ def _edges(found: Found) -> str:
     else:
         way = f"directed, {100 * shared:.0f} % of the edges have their reverse"
     more = [way, "weighted" if graph["weighted"] else ""]
-    more += [f"{graph['isolated']:,} isolated nodes" if graph["isolated"] else ""]
-    more += [f"{graph['self_loops']:,} self-loops" if graph["self_loops"] else ""]
+    more += [counted(graph["isolated"], "isolated node") if graph["isolated"] else ""]
+    more += [counted(graph["self_loops"], "self-loop") if graph["self_loops"] else ""]
     return ", ".join(filter(None, more))
 
 
@@ -120,7 +121,7 @@ def _features(found: Found) -> str:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in features["kinds"].items())
     columns = features["columns"]
     of = f" of {columns:,} columns" if columns != features["count"] else ""
-    return f"{features['count']:,} features{of}: {kinds}"
+    return f"{counted(features['count'], 'feature')}{of}: {kinds}"
 
 
 def _homophily(homophily: Found) -> str:

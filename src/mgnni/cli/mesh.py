@@ -28,7 +28,7 @@ def find_mesh(text: str | None, partition: str, device: str) -> ProcessMesh | No
         if started > 1:
             raise UsageError(
                 f"--mesh must say how {started} processes share the work (got none); add for "
-                f"example --mesh columns={started}"
+                f"example --mesh columns={started}, or batch={started} for batches"
             )
         return None
     sizes = _sizes(text)
@@ -38,7 +38,7 @@ def find_mesh(text: str | None, partition: str, device: str) -> ProcessMesh | No
     if processes != started:
         raise UsageError(
             f"--mesh must have as many processes as were started, {started} (got {text}: "
-            f"{processes}); start them with torchrun --nproc-per-node {processes} -m mgnni train"
+            f"{processes}); start them with torchrun --nproc-per-node {processes} -m mgnni"
         )
     from mgnni.distributed.mesh import start_mesh
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from mgnni.cli.arguments import Command, Parser
+from mgnni.cli.arguments import Command, Parser, UsageError
 from mgnni.cli.folders import writable_folder
+from mgnni.cli.mesh import find_mesh
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,8 @@ class Minibatch(Command):
     error. The epoch with the best validation accuracy is kept. An interrupted training goes on if
     the command is repeated.
 
+    mgnni train TERMS --precomputed is the same command.
+
     Example: mgnni minibatch runs/terms-cora
     Example: mgnni minibatch /data/terms --epochs 5 --batch-size 65536 --output runs/large
     """
@@ -32,12 +35,14 @@ class Minibatch(Command):
         default=None, metadata={"metavar": "FOLDER", "unset": "runs/minibatch-TERMS"}
     )
     """Folder for model.pt and report.json."""
+    mesh: str | None = field(default=None, metadata={"metavar": "AXES", "unset": "one process"})
+    """How processes of torchrun share the work: batch=4 divides every batch among four."""
     options: dict[str, Any] = field(default_factory=dict)  # hyperparameters that were given
 
     @classmethod
     def parser(cls, args: Sequence[str]) -> Parser:
         """Return the parser with the hyperparameters."""
-        from mgnni.train.minibatch import RowOptions
+        from mgnni.train.row_training import RowOptions
 
         parser = Parser("mgnni minibatch", cls.__doc__)
         common = [one.name for one in fields(Command)]
@@ -59,14 +64,24 @@ class Minibatch(Command):
     def run(self) -> None:
         """Train, print and save."""
         from mgnni.cli.precompute_output import follow_terms, show_training
-        from mgnni.train.minibatch import RowOptions, train_rows
+        from mgnni.train.minibatch import train_rows
         from mgnni.train.report import to_json
+        from mgnni.train.row_training import RowOptions
 
         output = self.output or Path("runs") / f"minibatch-{self.terms.name}"
+        options = RowOptions(**self.options)
+        mesh = find_mesh(self.mesh, "order", options.device)
+        if mesh is not None and mesh.batch < mesh.size:
+            raise UsageError(
+                f"--mesh must be batch={mesh.size} for mini-batches of nodes (got {self.mesh})"
+            )
         writable_folder(output)
+        if mesh is not None and mesh.rank > 0:
+            train_rows(self.terms, output, options, mesh=mesh)
+            return  # the first process reports
         try:
             with follow_terms() as follow:
-                report = train_rows(self.terms, output, RowOptions(**self.options), follow.epoch)
+                report = train_rows(self.terms, output, options, follow.epoch, mesh)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{output} keeps what was done; repeat the command to go on"

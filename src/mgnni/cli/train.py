@@ -38,7 +38,8 @@ class Train(Command):
     DATA is the name of a benchmark (see mgnni datasets); a folder with nodes.csv and edges.csv,
     and graphs.csv to predict whole graphs; or a .npz or .pt file. Every split is trained with
     every seed. The result is the test score with the rule it was chosen by, and a folder with
-    model, log and report.
+    model, log and report. With --precomputed, DATA is the output folder of mgnni precompute, and
+    the options are those of mgnni minibatch.
 
     For your own graph without --model, several models are compared on validation data first, and
     the best one is trained. Benchmarks have their own hyperparameters: mgnni train texas --help
@@ -46,9 +47,8 @@ class Train(Command):
 
     Example: mgnni train texas --scales 1 2 4 --seeds 0 1 2
     Example: mgnni train chameleon --model gcnii --num-layers 8
-    Example: mgnni train my-graph/ --label topic --output runs/topics
-    Example: mgnni train houses/ --task regression --label price
-    Example: mgnni train my-graph/ --label topic --output runs/topics --resume
+    Example: mgnni train my-graph/ --label topic
+    Example: mgnni train houses/ --task regression --label price --output runs/houses --resume
     """
 
     renamed: ClassVar[Mapping[str, str]] = {

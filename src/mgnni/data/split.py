@@ -268,7 +268,7 @@ def _too_few(name: str, value: object, labels: Tensor) -> str:
     known = labels[labels >= 0]
     classes = torch.unique(known).numel()
     return (
-        f"'{name}' must give every set at least one unit, with one of each class left for "
-        f"training (got {value} of {known.numel()} units in {classes} classes); "
-        "change it, or label more units"
+        f"too few labels to draw a split: '{name}' must give every set at least one unit, with one "
+        f"of each class left for training (got {value} of {known.numel()} units in {classes} "
+        "classes); label more units, or give the split with the data"
     )

@@ -164,6 +164,8 @@ class BatchNorm(nn.BatchNorm1d):
     Attributes:
         mesh (ProcessMesh, optional): Processes that have other rows of the input; the statistics
             are those of all rows.
+        absent (bool): Whether this process has no rows, and the input stands in for them; it does
+            not count.
 
     Shapes:
         - **input:** :math:`(|\mathcal{V}|, F)`
@@ -171,16 +173,19 @@ class BatchNorm(nn.BatchNorm1d):
     """
 
     mesh: ProcessMesh | None = None
+    absent: bool = False
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise each channel by batch statistics in training, else by running statistics."""
-        running_mean, running_var = self.running_mean, self.running_var
-        rate, count = self.momentum, x.size(0)
-        if self.mesh is not None:
-            count = int(self.mesh.sum(torch.tensor(count, device=x.device)))
-        if running_mean is None or running_var is None or rate is None:
+        running_mean, running_var, rate = self.running_mean, self.running_var, self.momentum
+        if not self.training or running_mean is None or running_var is None or rate is None:
+            # Nothing is communicated: processes may evaluate different numbers of batches.
             return super().forward(x)
-        if not self.training or count < 2:
+        count = x.size(0)
+        if self.mesh is not None:
+            own = torch.tensor(0 if self.absent else count, device=x.device)
+            count = int(self.mesh.sum(own))
+        if count < 2:
             return super().forward(x)
         mean = self._mean(x, count)
         centred = x - mean
@@ -195,4 +200,7 @@ class BatchNorm(nn.BatchNorm1d):
 
     def _mean(self, x: Tensor, count: int) -> Tensor:
         """Return the mean over the rows of all processes."""
-        return x.mean(0) if self.mesh is None else sum_over_processes(x.sum(0), self.mesh) / count
+        if self.mesh is None:
+            return x.mean(0)
+        own = x.sum(0)
+        return sum_over_processes(own * 0 if self.absent else own, self.mesh) / count

@@ -42,10 +42,11 @@ METHODS: dict[str, type[Method]] = {
     )
 }
 SOLVERS = (*METHODS, "auto")
-# Those for nodes that are spread over several processes. Picard iteration and GMRES sum norms over
-# processes in every step, and are for weights that cannot be decoupled.
+# Those for nodes that are spread over several processes. Picard iteration, conjugate gradients and
+# GMRES sum norms over processes in every step; weights that can be decoupled do not need them.
 SHARDED: dict[str, type[Method]] = {
-    method.name: method for method in (Picard, GMRES, ShardedSeries, ShardedChebyshev)
+    method.name: method
+    for method in (Picard, ConjugateGradients, GMRES, ShardedSeries, ShardedChebyshev)
 }
 
 

@@ -13,6 +13,7 @@ from mgnni.data.task import Task
 from mgnni.distributed.collectives import from_first, gathered, lost_process
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError
+from mgnni.layers.regularization import BatchNorm
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.graph_learner import GraphLearner
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 class BatchLearner(GraphLearner):
     """Every process trains on some graphs of each batch, and the gradients are summed.
 
-    The batches, the loss of a batch and the dropout masks are those of one process. All processes
-    have the same parameters.
+    The batches, the loss of a batch, the dropout masks and the statistics of batch normalisation
+    are those of one process. All processes have the same parameters.
 
     Args:
         task (Task): Graphs, labels and splits.
@@ -54,12 +55,16 @@ class BatchLearner(GraphLearner):
                 f"{mesh.columns}); use batch={mesh.size}"
             )
         super().__init__(task, config, runs, fabric)
-        if any(isinstance(part, nn.BatchNorm1d) for part in self.ensemble.model.modules()):
+        norms = [one for one in self.ensemble.model.modules() if isinstance(one, nn.BatchNorm1d)]
+        self.norms = [one for one in norms if isinstance(one, BatchNorm)]
+        if len(self.norms) < len(norms):
             raise ArgumentError(
-                "'mesh' needs a model without batch normalization, which would see a part of each "
-                f"batch only (got {config.architecture} with it); switch it off, or train in one "
-                "process"
+                "'mesh' needs a model without the batch normalization of the head 'residual', "
+                f"which would see a part of each batch only (got {config.architecture} with it); "
+                "choose another head, or train in one process"
             )
+        for one in self.norms:
+            one.mesh = mesh
         self.mesh, self.capturable = mesh, False
         self.sizes = torch.tensor([int(graph.num_nodes) for graph in task.graphs])
         mesh.barrier()
@@ -81,12 +86,14 @@ class BatchLearner(GraphLearner):
         nodes = int(self.sizes[units[:first]].sum())
         count = int(self.sizes[own].sum())
         places = (nodes, count), (first, own.numel())
-        inputs = (*self._inputs(own), places)
+        inputs = (*self._inputs(own), places, absent)
         return inputs, labels, torch.zeros_like(share) if absent else share
 
     def step(self, inputs: tuple[Any, ...], labels: Tensor, weight: Tensor) -> Tensor:
         """Train on the own part of a batch; return the loss of the whole batch."""
-        *inputs_, places = inputs
+        *inputs_, places, absent = inputs
+        for one in self.norms:
+            one.absent = absent
         device = self.fabric.device
         rows = (torch.arange(first, first + count, device=device) for first, count in places)
         number_rows(self.ensemble.model, *rows)

@@ -160,6 +160,12 @@ def _on_graph(found: Mapping[str, Any]) -> Iterator[Advice]:
             f"({100 * twins['share']:.0f} %) have an exact twin in training, so memorising is "
             "rewarded: remove duplicates, or keep twins in one part",
         )
+    if found["own"] and not graph["edges"]:
+        yield Advice(
+            True,
+            "no edges, so every model is a function of a node's own features: check the table of "
+            "edges, or pass --model mlp",
+        )
     if graph["isolated"] and graph["edges"]:
         yield Advice(
             False,

@@ -136,7 +136,7 @@ def edge_roles(table: Table, options: TableOptions, level: str, weighted: bool |
             raise DataError(
                 f"{table.path}: there must be a column with the {option} of each edge, by default "
                 f"one of {listed(candidates)} (got {listed(table.names)}); name it with --{option}"
-                f"{table.delimiter_hint()}"
+                f"{table.likely(option, candidates)}"
             )
         ends.append(name)
     weight = graph = None

@@ -143,6 +143,7 @@ class CsvTable(Table):
                 raise DataError(
                     f"{self.path}, row 1: column names must be unique (got {show(name)} for "
                     f"columns {self.names.index(name) + 1} and {place}); rename one"
+                    f"{self.header_hint()}"
                 )
 
     def _find_mistake(self, error: Exception) -> NoReturn:

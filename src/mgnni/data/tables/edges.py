@@ -36,7 +36,7 @@ class IdIndex:
         return _codes(pa.array(self._key(wanted, graph)), self.keys)
 
     def similar(self, wanted: object) -> str:
-        """Returns a hint if an id differs from the wanted one only in spaces or leading zeros."""
+        """Returns a hint if an id differs from the wanted one only in spaces, zeros or ``.0``."""
         value = as_text(pa.array([wanted])).to_pylist()[0]
         ids = pc.unique(as_text(self.ids))
         same = pc.index(pc.utf8_trim_whitespace(ids), value.strip()).as_py()
@@ -46,7 +46,8 @@ class IdIndex:
             number = str(int(float(value)))
         except (ValueError, OverflowError):
             return ""
-        same = pc.index(pc.utf8_ltrim(ids, characters="0"), number.lstrip("0")).as_py()
+        whole = pc.replace_substring_regex(ids, r"\.0+$", "")
+        same = pc.index(pc.utf8_ltrim(whole, characters="0"), number.lstrip("0")).as_py()
         if same < 0:
             return ""
         return f"; {show(ids[same].as_py())} is another id: write it the same in both tables"

@@ -42,7 +42,7 @@ def label_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
     if not matches:
         raise DataError(
             f"{table.path}: there must be a label column, by default one of {listed(LABEL_NAMES)} "
-            f"(got {listed(table.names)}); name it with --label{table.delimiter_hint()}"
+            f"(got {listed(table.names)}); name it with --label{table.likely('label', LABEL_NAMES)}"
         )
     return (matches[0],)
 

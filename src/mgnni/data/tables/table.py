@@ -5,6 +5,8 @@ This is the only module that imports pyarrow; graphs in tables and predictions n
 
 from __future__ import annotations
 
+import difflib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +27,8 @@ except ImportError as error:
         f"tables are read and written with pyarrow, which cannot be imported ({error}); "
         "install it with: pip install 'mgnni[files]'"
     ) from error
+
+NUMBER = re.compile(r"[-+]?\d+(\.\d*)?")
 
 __all__ = ["Cells", "ParquetTable", "Table", "csv", "pa", "parquet", "pc"]
 
@@ -89,6 +93,19 @@ class Table(ABC):
         """Returns the columns with these names, ignoring case, in the order of the candidates."""
         by_lower = {name.strip().lower(): name for name in reversed(self.names)}
         return [by_lower[candidate] for candidate in candidates if candidate in by_lower]
+
+    def likely(self, option: str, candidates: Sequence[str]) -> str:
+        """Returns advice if a name is nearly a default one, or if the header looks wrong."""
+        for name in self.names:
+            if difflib.get_close_matches(name.strip().lower(), candidates, 1, cutoff=0.75):
+                return f"; did you mean --{option} {name}?"
+        return self.delimiter_hint() or self.header_hint()
+
+    def header_hint(self) -> str:
+        """Returns advice if the first row looks like data: numbers are no usual names."""
+        if self.typed or not any(NUMBER.fullmatch(name.strip()) for name in self.names):
+            return ""
+        return "; if the first row has data, write the names of the columns above it"
 
     def delimiter_hint(self) -> str:
         """Returns advice if the only column looks like several columns."""
