@@ -21,6 +21,7 @@ GAP = 0.047  # between two names in the margin, relative to the height
 # Colours of Okabe and Ito by row; explicit models are grey, because their curves coincide.
 COLORS = {
     "mgnni-1-4-8": "#0072b2",
+    "mgnni-1-4-8-99": "#e69f00",
     "mgnni-1-2-3": "#56b4e9",
     "mgnni-1": "#1b2a49",
     "eignn": "#d55e00",
@@ -59,7 +60,7 @@ def length_figure(study: Study, found: Found, file: IO[bytes]) -> bool:
     groups = {group: curves for group, curves in groups.items() if curves}
     if not groups:
         return False
-    figure = new_figure(7.6, 4.8 * len(groups), layout=None)
+    figure = new_figure(8.2, 4.8 * len(groups), layout=None)
     panels = figure.subfigures(len(groups), 1, squeeze=False)[:, 0]
     for panel, (group, curves) in zip(panels, groups.items(), strict=True):
         _panel(panel, study.title, group, curves)
@@ -90,7 +91,7 @@ def _curves(study: Study, found: Found, names: Sequence[str]) -> list[Curve]:
 
 def _panel(panel: SubFigure, title: str, group: str, curves: Sequence[Curve]) -> None:
     axes = panel.subplots()
-    panel.subplots_adjust(left=0.095, right=0.745, top=0.845, bottom=0.16)
+    panel.subplots_adjust(left=0.095, right=0.69, top=0.845, bottom=0.16)
     looks = {curve.row.name: _look(curve.row, place) for place, curve in enumerate(curves)}
     dotted = [_draw(axes, curve, looks[curve.row.name]) for curve in curves]
     runs = max(curve.runs for curve in curves)
