@@ -11,6 +11,7 @@ from torch_geometric.utils import total_influence
 from mgnni import EIGNN, MGNNI, Propagation, make_model, normalized_gram
 from mgnni.data.chains import class_chains
 from mgnni.errors import ArgumentError
+from mgnni.layers.blocks import DirectedEquilibrium
 from mgnni.range import (
     States,
     hop_profile,
@@ -20,6 +21,7 @@ from mgnni.range import (
     linear_influence,
     perturbation_response,
 )
+from mgnni.range.measure import accurate
 from range.graphs import chain_edges
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 1, 5], [1, 2, 3, 4, 0, 4, 5]])
@@ -44,6 +46,43 @@ def test_jacobians_are_those_of_autograd(kind: str) -> None:
     torch.testing.assert_close(found, jacobian.abs().sum((1, 3))[4:5], rtol=1e-4, atol=1e-6)
     assert model.training, "the model itself stays as it was"
     assert next(model.parameters()).dtype is torch.float32
+
+
+def generalised() -> torch.nn.Module:
+    torch.manual_seed(0)
+    options = {"directions": "both", "blocks": 2, "own_bias": False}
+    return make_model("gmgnni", 3, 4, 2, scales=(1, 2), **options)
+
+
+def test_the_generalised_model_is_measured_by_finite_differences_too() -> None:
+    x, model, step = features(), generalised(), 1e-5
+    found = jacobian_influence(model, x, EDGES)
+    moved = [
+        perturbation_response(model, x, EDGES, torch.arange(7), change=step * one) / step
+        for one in torch.eye(3, dtype=torch.float64)
+    ]
+    expected = torch.stack(moved).square().sum(0).sqrt().mT
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert float(found[3, 0]) > 1e-3, "along the edges"
+    assert float(found[0, 3]) > 1e-3, "and against them"
+
+
+@pytest.mark.parametrize("against", [False, True])
+def test_each_equilibrium_of_the_generalised_model_has_the_influence_of_a_resolvent(
+    against: bool,
+) -> None:
+    model = accurate(generalised(), 1e-13)
+    pair = next(one for one in model.modules() if isinstance(one, DirectedEquilibrium))
+    layer = pair.against if against else pair.along
+    graph = Propagation.from_edge_index(EDGES, 7, dtype=torch.float64)
+    bias = torch.zeros(7, 4, dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(lambda b: layer(b, graph, adjoint=against), bias)
+    weight = layer.weight(torch.float64, torch.device("cpu")).detach()
+    operator = graph.adjoint() if against else graph
+    for place, scale in enumerate(layer.scales):
+        exact = linear_influence(operator, weight[place], layer.gamma, scale, norm="frobenius")
+        found = torch.linalg.vector_norm(jacobian[place], dim=(1, 3))
+        torch.testing.assert_close(found, exact, rtol=1e-8, atol=1e-9)
 
 
 def test_one_random_cotangent_estimates_the_norm() -> None:
