@@ -13,6 +13,7 @@ from mgnni.data.chains import class_chains
 from mgnni.errors import ArgumentError
 from mgnni.layers.blocks import DirectedEquilibrium
 from mgnni.range import (
+    Resolvent,
     States,
     hop_profile,
     hops_from,
@@ -20,11 +21,13 @@ from mgnni.range import (
     jacobian_influence,
     linear_influence,
     perturbation_response,
+    resolvent_rows,
 )
 from mgnni.range.measure import accurate
 from range.graphs import chain_edges
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 1, 5], [1, 2, 3, 4, 0, 4, 5]])
+NODES = torch.arange(7)
 
 
 def features(nodes: int = 7, channels: int = 3) -> torch.Tensor:
@@ -116,6 +119,25 @@ def test_the_states_of_a_model_have_the_influence_of_the_resolvent() -> None:
     weight = normalized_gram(model.equilibrium.factor.detach().double())[0]
     exact = linear_influence(graph.double(), weight, 0.9, norm="frobenius")
     torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-6)
+
+
+def test_the_resolvent_gives_the_gradient_of_the_states_of_mgnni_by_the_features() -> None:
+    """With B = f(X): dz_q / dx_p = Q diag(R_j[q, p]) Q' f'(x_p); autograd is used for f alone."""
+    torch.manual_seed(0)
+    x, model = features().double(), MGNNI(3, 4, 2, scales=(1, 3), gamma=0.9).double().eval()
+    graph = Propagation.from_edge_index(EDGES, 7, dtype=torch.float64)
+    slope = torch.autograd.functional.jacobian(lambda x: model.input_map(x), x)
+    slope = slope[torch.arange(7), :, torch.arange(7)]  # f acts on each node separately
+    weight = model.equilibrium.weight(torch.float64, torch.device("cpu")).detach()
+    blocks = []
+    for place, scale in enumerate((1, 3)):
+        value, vector = torch.linalg.eigh(weight[place])
+        rows = resolvent_rows(graph, [Resolvent(0.9 * v, scale) for v in value.tolist()], NODES)
+        linear = torch.einsum("cj,jqp,dj->qpcd", vector, rows, vector)
+        blocks.append(linear @ slope)
+    exact = torch.stack(blocks).square().sum((0, 3, 4)).sqrt()
+    found = jacobian_influence(States(model), x, EDGES)
+    torch.testing.assert_close(found, exact, rtol=1e-8, atol=1e-10)
 
 
 def test_the_resolvent_agrees_with_pyg() -> None:
