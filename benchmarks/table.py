@@ -2,8 +2,8 @@
 
 A table is between ``<!-- table: KIND-WHERE -->`` and ``<!-- end -->``: what is shown, and the kind
 of device it was measured on; or ``models-KIND``, the models of a kind from the catalog; or
-``reproduce-EXPERIMENT``, a table of the paper; or ``plan-GRAPH``, by the cost model. The results
-are stored by
+``reproduce-EXPERIMENT``, a table of the paper; or ``plan-GRAPH``, by the cost model; or
+``lattice-best``, by a formula. The results are stored by
 
     mgnni bench --output benchmarks/results
     mgnni reproduce all --output reproduction
@@ -23,6 +23,7 @@ from typing import Any
 from mgnni.bench.cost import MACHINES, Problem
 from mgnni.bench.ways import ways
 from mgnni.cli.plan import time_of
+from mgnni.data.lattice import lattice_error
 from mgnni.models.catalog import MODELS
 from mgnni.reproduce.definitions import load_study, select
 from mgnni.reproduce.overview import stored_cells, tables
@@ -248,6 +249,19 @@ def paper_table(name: str) -> str:
     return "\n".join(sheet.markdown() for sheet in sheets)
 
 
+def lattice_table() -> str:
+    """Return the best accuracy on the lattice in percent, by number of hops."""
+    hops = (1, 2, 4, 8, 16)
+    lines = [
+        f"| decay | {hops[0]} hop | {' | '.join(map(str, hops[1:]))} |",
+        f"| --- |{' ---: |' * len(hops)}",
+    ]
+    for decay in (0.5, 1.0, 1.5, 2.0):
+        best = [f"{100 - 100 * lattice_error(one, decay=decay):.1f}" for one in hops]
+        lines.append(f"| {decay:g} | {' | '.join(best)} |")
+    return "\n".join(lines) + "\n"
+
+
 def own_data_table(stored: dict[str, Any]) -> str:
     """Return validation (test) accuracy of the defaults and of fixed models."""
     fixed = [name for name in next(iter(stored["cells"].values())) if name != "auto"]
@@ -322,6 +336,8 @@ def render(text: str) -> str:
             return found[1] + models_table(where) + found[3]
         if kind == "plan":
             return found[1] + plan_table(where) + found[3]
+        if kind == "lattice":
+            return found[1] + lattice_table() + found[3]
         if kind == "reproduce":
             return found[1] + paper_table(where) + found[3]
         name, show = KINDS[kind]

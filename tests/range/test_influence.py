@@ -84,6 +84,14 @@ def test_influence_on_chains_is_the_closed_form(directed: bool, loop: float) -> 
             torch.testing.assert_close(found[:, node], exact, rtol=0, atol=1e-10)
 
 
+def test_a_large_scale_has_long_gaps_between_its_terms() -> None:
+    """In powers of P, only every 40th has a coefficient."""
+    found = linear_influence(chain(90, directed=True), 1.0, 0.8, 40)
+    torch.testing.assert_close(
+        found, dense_resolvent(chain(90, directed=True), 0.8, 40), rtol=1e-9, atol=1e-10
+    )
+
+
 def test_the_measured_range_grows_like_the_root_of_the_scale_unless_directed() -> None:
     for directed, growth in ((False, 2.0), (True, 4.0)):
         propagation, last = chain(1500, directed), torch.tensor([1400])

@@ -11,7 +11,9 @@ from torch_geometric.utils import total_influence
 from mgnni import EIGNN, MGNNI, Propagation, make_model, normalized_gram
 from mgnni.data.chains import class_chains
 from mgnni.errors import ArgumentError
+from mgnni.layers.blocks import DirectedEquilibrium
 from mgnni.range import (
+    Resolvent,
     States,
     hop_profile,
     hops_from,
@@ -19,10 +21,13 @@ from mgnni.range import (
     jacobian_influence,
     linear_influence,
     perturbation_response,
+    resolvent_rows,
 )
+from mgnni.range.measure import accurate
 from range.graphs import chain_edges
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 1, 5], [1, 2, 3, 4, 0, 4, 5]])
+NODES = torch.arange(7)
 
 
 def features(nodes: int = 7, channels: int = 3) -> torch.Tensor:
@@ -44,6 +49,43 @@ def test_jacobians_are_those_of_autograd(kind: str) -> None:
     torch.testing.assert_close(found, jacobian.abs().sum((1, 3))[4:5], rtol=1e-4, atol=1e-6)
     assert model.training, "the model itself stays as it was"
     assert next(model.parameters()).dtype is torch.float32
+
+
+def generalised() -> torch.nn.Module:
+    torch.manual_seed(0)
+    options = {"directions": "both", "blocks": 2, "own_bias": False}
+    return make_model("gmgnni", 3, 4, 2, scales=(1, 2), **options)
+
+
+def test_the_generalised_model_is_measured_by_finite_differences_too() -> None:
+    x, model, step = features(), generalised(), 1e-5
+    found = jacobian_influence(model, x, EDGES)
+    moved = [
+        perturbation_response(model, x, EDGES, torch.arange(7), change=step * one) / step
+        for one in torch.eye(3, dtype=torch.float64)
+    ]
+    expected = torch.stack(moved).square().sum(0).sqrt().mT
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert float(found[3, 0]) > 1e-3, "along the edges"
+    assert float(found[0, 3]) > 1e-3, "and against them"
+
+
+@pytest.mark.parametrize("against", [False, True])
+def test_each_equilibrium_of_the_generalised_model_has_the_influence_of_a_resolvent(
+    against: bool,
+) -> None:
+    model = accurate(generalised(), 1e-13)
+    pair = next(one for one in model.modules() if isinstance(one, DirectedEquilibrium))
+    layer = pair.against if against else pair.along
+    graph = Propagation.from_edge_index(EDGES, 7, dtype=torch.float64)
+    bias = torch.zeros(7, 4, dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(lambda b: layer(b, graph, adjoint=against), bias)
+    weight = layer.weight(torch.float64, torch.device("cpu")).detach()
+    operator = graph.adjoint() if against else graph
+    for place, scale in enumerate(layer.scales):
+        exact = linear_influence(operator, weight[place], layer.gamma, scale, norm="frobenius")
+        found = torch.linalg.vector_norm(jacobian[place], dim=(1, 3))
+        torch.testing.assert_close(found, exact, rtol=1e-8, atol=1e-9)
 
 
 def test_one_random_cotangent_estimates_the_norm() -> None:
@@ -77,6 +119,25 @@ def test_the_states_of_a_model_have_the_influence_of_the_resolvent() -> None:
     weight = normalized_gram(model.equilibrium.factor.detach().double())[0]
     exact = linear_influence(graph.double(), weight, 0.9, norm="frobenius")
     torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-6)
+
+
+def test_the_resolvent_gives_the_gradient_of_the_states_of_mgnni_by_the_features() -> None:
+    """With B = f(X): dz_q / dx_p = Q diag(R_j[q, p]) Q' f'(x_p); autograd is used for f alone."""
+    torch.manual_seed(0)
+    x, model = features().double(), MGNNI(3, 4, 2, scales=(1, 3), gamma=0.9).double().eval()
+    graph = Propagation.from_edge_index(EDGES, 7, dtype=torch.float64)
+    slope = torch.autograd.functional.jacobian(lambda x: model.input_map(x), x)
+    slope = slope[torch.arange(7), :, torch.arange(7)]  # f acts on each node separately
+    weight = model.equilibrium.weight(torch.float64, torch.device("cpu")).detach()
+    blocks = []
+    for place, scale in enumerate((1, 3)):
+        value, vector = torch.linalg.eigh(weight[place])
+        rows = resolvent_rows(graph, [Resolvent(0.9 * v, scale) for v in value.tolist()], NODES)
+        linear = torch.einsum("cj,jqp,dj->qpcd", vector, rows, vector)
+        blocks.append(linear @ slope)
+    exact = torch.stack(blocks).square().sum((0, 3, 4)).sqrt()
+    found = jacobian_influence(States(model), x, EDGES)
+    torch.testing.assert_close(found, exact, rtol=1e-8, atol=1e-10)
 
 
 def test_the_resolvent_agrees_with_pyg() -> None:

@@ -56,7 +56,7 @@ class Range(DataCommand):
     channels: int = 64
     """Number of channels of the initial weight."""
     samples: int | None = field(
-        default=None, metadata={"unset": "4 million pairs, at least 16 nodes"}
+        default=None, metadata={"unset": "8 million pairs, at least 16 nodes"}
     )
     """Number of nodes whose influences are measured; all if the graph has no more."""
     undirected: bool = False

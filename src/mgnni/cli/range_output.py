@@ -9,10 +9,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from mgnni.cli.terminal import console_for, paragraph, small
-from mgnni.figures import new_figure
+from mgnni.figures import COLORS, FAINT, INK, new_figure
 
-INK, FAINT = "#222222", "#777777"
-COLORS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#8c8c8c")
+LINES = (*COLORS, "#56b4e9", "#1b2a49", "#8c8c8c")  # one colour per scale
 PANELS = 4  # at most
 
 
@@ -98,7 +97,7 @@ def draw_range(found: Mapping[str, Any], file: IO[bytes]) -> None:
         some = [one for one in found["ranges"] if one["gamma"] == gamma]
         reach = max([one["measured"] for one in some] + ([model["range"]] if model else []))
         shown = min(found["longest"], reach + 4) + 1
-        for one, color in zip(some, COLORS, strict=False):
+        for one, color in zip(some, LINES, strict=False):
             name = f"scale {one['scale']}" + (f", layer {one['layer']}" if "layer" in one else "")
             axes.plot(*_curve(one["profile"]["largest"], shown), color=color, lw=2, label=name)
             axes.plot(*_curve(one["bound_curve"], shown), color=color, lw=1.2, ls="--")

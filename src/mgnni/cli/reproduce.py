@@ -25,8 +25,8 @@ class Reproduce(Command):
     """Train the tables of the paper again.
 
     EXPERIMENT is heterophilic, ppi or graphs (the tables of accuracies), scales, attention or
-    attention-values (ablations), gamma or efficiency (times), chains, colors, colors-explicit or
-    varying-gamma (synthetic studies of long ranges), or all. Every row of a table on
+    attention-values (ablations), gamma or efficiency (times), chains, colors, colors-explicit,
+    varying-gamma or lattice (synthetic studies of long ranges), or all. Every row of a table on
     every dataset is one training with all splits and several seeds. Finished ones are skipped and
     interrupted ones continued, so the command can be repeated at any time.
 

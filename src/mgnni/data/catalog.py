@@ -172,7 +172,7 @@ _ALL = (
     ),
     synthetic(
         "lattice",
-        Counts(1, 1024, 4096, 1, 2, 1),
+        Counts(1, 4096, 16384, 1, 2, 1),
         "Long-range by proof: mgnni.data.lattice.lattice_error gives the smallest error of any "
         "model that sees r hops. Without noise, 100 % is possible.",
         after="the long-range Ising benchmark LRIM (2026); inputs are normal, so that the best "

@@ -247,5 +247,5 @@ def _sweep(operator: Propagation, table: Tensor, polynomials: bool, nodes: Tenso
             some = table[k - place : k + 1]
             used = some.ne(0).any(1)  # in powers of P^m, many terms have no coefficient
             chosen = kept[: place + 1] if bool(used.all()) else kept[: place + 1][used]
-            total.addmm_(some[used].mT, chosen.reshape(len(chosen), -1))
+            total.addmm_(some[used].mT, chosen.reshape(len(chosen), count * width))
     return total.view(-1, count, width).transpose(1, 2)

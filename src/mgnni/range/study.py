@@ -23,7 +23,7 @@ from mgnni.range.influence import Resolvent, resolvent_blocks
 from mgnni.range.printed import check_threshold, printed_range
 from mgnni.range.profile import HopProfile, Profiler
 
-FEWEST, DISTANCES = 16, 2**22  # sampled nodes, and distances that are kept, unless asked otherwise
+FEWEST, DISTANCES = 16, 2**23  # sampled nodes, and distances that are kept, unless asked otherwise
 BELOW = 1e-3  # entries are accurate to this fraction of theta
 SHOWN = 8  # hops beyond the largest range up to which curves are kept
 
@@ -133,7 +133,7 @@ def study_range(
         settings (Sequence[Setting]): The settings.
         theta (float, optional): The threshold :math:`\theta`. (default: :obj:`1e-6`)
         samples (int, optional): Number of nodes whose influences are measured, chosen at random;
-            all nodes if there are no more. By default as many as have 4 million distances, and
+            all nodes if there are no more. By default as many as have 8 million distances, and
             at least 16.
         labeled (Tensor, optional): The labelled nodes, for the share of pairs in range.
             (default: :obj:`None`)
@@ -200,7 +200,7 @@ def sample_nodes(num_nodes: int, samples: int | None = None, seed: int = 0) -> T
 
     Args:
         num_nodes (int): Number of nodes.
-        samples (int, optional): How many; by default as many as have 4 million distances, and at
+        samples (int, optional): How many; by default as many as have 8 million distances, and at
             least 16.
         seed (int, optional): Seed of a separate random generator. (default: :obj:`0`)
 

@@ -16,6 +16,8 @@ from mgnni.errors import ArgumentError
 from mgnni.reproduce.chain_length import distance
 from mgnni.reproduce.chain_response import response
 from mgnni.reproduce.figure import attention_figure
+from mgnni.reproduce.lattice_error import error_by_range
+from mgnni.reproduce.lattice_tables import lattice_figure, lattice_tables
 from mgnni.reproduce.length_figure import length_figure
 from mgnni.reproduce.response_figure import response_figure
 from mgnni.reproduce.sheet import Found, Sheet
@@ -109,4 +111,5 @@ KINDS: dict[str, Kind] = {
     "attention": Kind(attention, attention_tables, attention_figure),
     "distance": Kind(distance, distance_tables, length_figure, shared=True, adds="distance"),
     "response": Kind(response, response_tables, response_figure),
+    "lattice": Kind(error_by_range, lattice_tables, lattice_figure, shared=True, adds="lattice"),
 }
