@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mgnni.graph.custom_ops import COUNT, TAGS, operator_of, save_operator, saved_operator
-from mgnni.graph.op_arguments import SCHEMA, OpArguments
+from mgnni.graph.product import SCHEMA, OpArguments
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
 from mgnni.implicit.linear import Equilibrium, Request, gradients, is_deferred

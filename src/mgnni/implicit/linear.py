@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
-from mgnni.graph.csr import check_one_operator
-from mgnni.graph.op_arguments import OpArguments
+from mgnni.graph.product import OpArguments, check_one_operator
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
 from mgnni.implicit.check import check_gamma, check_options, check_tensors
