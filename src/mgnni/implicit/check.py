@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mgnni.errors import ArgumentError, NotContractiveError
 from mgnni.graph.propagation import Propagation
+from mgnni.solve.result import Options
 
 
 def check_gamma(gamma: float) -> float:
@@ -50,16 +51,7 @@ def check_scale(scale: int, name: str = "scale") -> int:
 
 def check_options(tol: float, max_iter: int | None) -> None:
     """Checks the tolerance and the iteration budget."""
-    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
-        raise ArgumentError(
-            f"'tol' must lie in (0, 1), because it bounds a relative residual (got {tol!r}); "
-            "1e-6 suits float32"
-        )
-    if max_iter is not None and (not isinstance(max_iter, int) or max_iter < 1):
-        raise ArgumentError(
-            f"'max_iter' must be a positive int, or None for a number that provably suffices (got "
-            f"{max_iter!r})"
-        )
+    Options(tol=tol, max_iter=max_iter)
 
 
 def check_propagation(propagation: Propagation) -> None:

@@ -24,12 +24,11 @@ from torch.func import vjp, vmap
 from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
 from mgnni.graph.normalize import NodeNorm
 from mgnni.implicit.check import check_contraction, check_map, check_options, check_states
-from mgnni.implicit.linear import ON_FAILURE
 from mgnni.implicit.vmap import folded, for_each_cotangent
 from mgnni.solve.certify import graph_magnitude, spread
 from mgnni.solve.fixed_point import SOLVERS, FixedPoint, Map, StateNorm
 from mgnni.solve.plan import full_precision
-from mgnni.solve.result import SolveLog, SolveResult, SolveStats, Status
+from mgnni.solve.result import ON_FAILURE, SolveLog, SolveResult, SolveStats, Status
 
 NORMS = ("frobenius", "max")
 

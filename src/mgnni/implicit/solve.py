@@ -135,9 +135,7 @@ def solve_equilibria(
         bias,
         scales,
         gamma,
-        options=Options(solver, tol, max_iter),
-        memory=memory,
-        on_failure=on_failure,
+        options=Options(solver, tol, max_iter, memory=memory, on_failure=on_failure),
     )
     names = [field.name for field in fields(SolveStats)]
     results = []
