@@ -86,7 +86,7 @@ def _certificate_constants(
         max(operator.num_graphs, 1),
         None if weight is None else weight.double().contiguous(),
         operator.norm.kind == "max",
-        to_frobenius(operator),
+        to_frobenius(operator, operator.norm),
         *constant(numbers, torch.float64, operator.device).view(2, -1).unbind(),
     )
 
