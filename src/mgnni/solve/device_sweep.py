@@ -129,9 +129,12 @@ class DeviceSweep(DevicePlan):
     def adjoint(self) -> DeviceSweep:
         """Returns the plan for the adjoint equations; itself if the operator is symmetric."""
         adjoint = self.equations.adjoint()
-        if adjoint.operator is self.equations.operator:
+        if adjoint is self.equations:
             return self
-        fallback = partial(_adjoint_of, self)
+
+        def fallback() -> Plan:
+            return self.fallback.adjoint()
+
         return DeviceSweep(adjoint, self.options, fallback, self.expansion, reuse=True)
 
     def _launch(self, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -201,7 +204,3 @@ class DeviceSweep(DevicePlan):
         """The number that the operator is divided by in Chebyshev polynomials."""
         operator = self.equations.operator
         return operator.norm_bound if operator.symmetric and operator.norm_bound else 1.0
-
-
-def _adjoint_of(plan: DevicePlan) -> Plan:
-    return plan.fallback.adjoint()
