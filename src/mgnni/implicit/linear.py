@@ -11,7 +11,6 @@ is differentiable in turn.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,17 +21,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning
 from mgnni.graph.product import OpArguments, check_one_operator
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
-from mgnni.implicit.check import check_gamma, check_tensors
+from mgnni.implicit.check import check_gamma, check_tensors, report_failure
 from mgnni.implicit.gradients import gradients
 from mgnni.implicit.vmap import folded, for_each_cotangent
 from mgnni.solve.equation import Equations
 from mgnni.solve.plan import Plan
 from mgnni.solve.prepare import prepare
-from mgnni.solve.result import Options, SolveLog, SolveStats, Status
+from mgnni.solve.result import Options, Records, SolveLog
 from mgnni.solve.weights import WIDE, Weights, check_finite_weight
 
 is_deferred: ContextVar[bool] = ContextVar("deferred", default=False)
@@ -97,19 +95,14 @@ class Request:
             return prepare(equations, self.options)
         return self.cache.prepare(equations, self.options)
 
-    def fail(self, stats: SolveStats, weight: Tensor, bias: Tensor) -> None:
-        """Raises or warns about an equation that was not solved."""
-        check_finite_weight(weight)
-        if stats.status is Status.NOT_FINITE and not bool(torch.isfinite(bias).all()):
-            name = "the gradient that reached the equilibrium" if self.order else "'bias'"
-            raise ArgumentError(
-                f"{name} must be finite (got nan or inf in it); check the features and the loss "
-                "with torch.isfinite"
-            )
-        message = f"{'adjoint' if self.order else 'equilibrium'} equation: {stats.failure()}"
-        if self.options.on_failure == "raise":
-            raise ConvergenceError(message)
-        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+    def check(self, records: Records, weight: Tensor, bias: Tensor) -> None:
+        """Raises or warns about equations that were not solved."""
+        name = "the gradient that reached the equilibrium" if self.order else "'bias'"
+        equation = "adjoint" if self.order else "equilibrium"
+        for stats in records.stats:
+            if not stats.converged:
+                check_finite_weight(weight)
+                report_failure(stats, equation, name, bias, self.options.on_failure)
 
 
 class Equilibrium(torch.autograd.Function):
@@ -140,9 +133,7 @@ class Equilibrium(torch.autograd.Function):
         elif order == 1:
             request.log.backward_records = (solution.records,)
         if plan.synchronises or not request.deferred:
-            for stats in solution.records.stats:
-                if not stats.converged:
-                    request.fail(stats, plan.equations.weights.tensor, bias)
+            request.check(solution.records, plan.equations.weights.tensor, bias)
         return solution.z
 
     @staticmethod

@@ -9,7 +9,6 @@ the nodes and channels of a graph are coupled, and the graphs of a batch are not
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -156,22 +155,6 @@ def to_frobenius(graphs: Graphs, norm: NodeNorm) -> Tensor | None:
     if norm.kind == "sum" and norm.weight is not None:
         return graph_max(graphs, 1 / norm.weight)
     return None
-
-
-@lru_cache(maxsize=1024)
-def constant(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Returns a small constant tensor, transferred to its device only once.
-
-    Args:
-        numbers (tuple[float, ...]): The entries.
-        dtype (torch.dtype): The dtype.
-        device (torch.device): The device.
-
-    Shapes:
-        - **output:** ``(len(numbers),)``
-    """
-    with torch.inference_mode(False):
-        return torch.tensor(numbers, dtype=dtype, device=device)
 
 
 @dataclass(frozen=True, eq=False)

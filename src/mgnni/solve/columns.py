@@ -12,6 +12,10 @@ With ``memory="half"`` the vectors of a sweep are stored as float16, and sums ar
 float32. A sweep then leaves a residual of about a thousandth, which further sweeps reduce. The
 residual is measured in full precision at the returned states, so that the certificate includes the
 rounding of what was stored.
+
+The loop of corrections is not that of :mod:`mgnni.solve.refine`. There is one equation on one graph
+at a time, the states are corrected in place, and a residual is freed before the next one is
+measured, so a correction cannot be taken back.
 """
 
 from __future__ import annotations

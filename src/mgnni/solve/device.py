@@ -22,7 +22,7 @@ from mgnni.graph.memo import memoize
 from mgnni.graph.propagation import Propagation
 from mgnni.kernels import launches
 from mgnni.kernels.nvrtc import enter, why_not
-from mgnni.solve.certify import constant, to_frobenius
+from mgnni.solve.certify import to_frobenius
 from mgnni.solve.equation import Equations, one_if_shared, step_bounds
 from mgnni.solve.plan import Plan, full_precision
 from mgnni.solve.result import Options, Solution
@@ -88,6 +88,22 @@ def _certificate_constants(
         to_frobenius(operator, operator.norm),
         *constant(numbers, torch.float64, operator.device).view(2, -1).unbind(),
     )
+
+
+@lru_cache(maxsize=1024)
+def constant(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Returns a small constant tensor, transferred to its device only once.
+
+    Args:
+        numbers (tuple[float, ...]): The entries.
+        dtype (torch.dtype): The dtype.
+        device (torch.device): The device.
+
+    Shapes:
+        - **output:** ``(len(numbers),)``
+    """
+    with torch.inference_mode(False):
+        return torch.tensor(numbers, dtype=dtype, device=device)
 
 
 @lru_cache(maxsize=64)

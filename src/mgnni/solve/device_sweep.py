@@ -10,8 +10,7 @@ from torch import Tensor
 
 from mgnni.kernels import launches
 from mgnni.kernels.terms import add_terms
-from mgnni.solve.certify import constant
-from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch
+from mgnni.solve.device import SHARE, DevicePlan, constant, fits_one_launch
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import recurrence, sufficient_terms
 from mgnni.solve.plan import Plan

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -103,6 +104,12 @@ class SolveResult(SolveStats):
     """
 
     value: Tensor = field(repr=False)
+
+    @classmethod
+    def of(cls, value: Tensor, records: Sequence[SolveStats]) -> SolveResult:
+        """Returns states with the worst of their records; ``vmap`` makes one record per member."""
+        worst = max(records, key=lambda one: one.relative_residual)
+        return cls(value=value, **{one.name: getattr(worst, one.name) for one in fields(worst)})
 
 
 class Acceptance(NamedTuple):
