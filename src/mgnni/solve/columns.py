@@ -30,7 +30,7 @@ from mgnni.graph.half import multiply_half_into
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.certify import certified_norms
 from mgnni.solve.equation import Equations
-from mgnni.solve.expansion import BLOCK, Expansion
+from mgnni.solve.expansion import Expansion
 from mgnni.solve.fixed_point import sufficient_steps
 from mgnni.solve.plan import Plan, full_precision
 from mgnni.solve.refine import GAIN, NEAR, ROUNDS, SHARE, units_of
@@ -259,11 +259,9 @@ def sum_in_half(operator: Propagation, expansion: Expansion, columns: Tensor, c:
     size = max(float(high), -float(low)) or 1.0
     now = c.div_(size).to(STORED)
     before = torch.empty_like(now)
-    rows = size * expansion.block(0, min(BLOCK, highest + 1), columns, c)
-    c.mul_(rows[0] - size)
+    coefficient = expansion.terms(columns, c)
+    c.mul_(size * coefficient(0) - size)
     for k in range(1, highest + 1):
-        if k % BLOCK == 0:
-            rows = size * expansion.block(k, min(k + BLOCK, highest + 1), columns, c)
         before, now = now, multiply_half_into(operator, before, now, *expansion.step(k))
-        c.addcmul_(now, rows[k % BLOCK])
+        c.addcmul_(now, size * coefficient(k))
     return bool(c.sum().isfinite())

@@ -148,16 +148,7 @@ def add_terms_of(
     """As :func:`evaluate`, by one CUDA kernel per term; matrices ``(num_nodes, columns)``."""
     total, t, t_before = memory
     widths = _widths(expansion.degree[order], 1)
-    blocks: dict[int, Tensor] = {}
-
-    def coefficient(k: int) -> Tensor:
-        start = k - k % BLOCK
-        if start not in blocks:
-            blocks.clear()
-            stop = min(start + BLOCK, len(widths))
-            blocks[start] = expansion.block(start, stop, order, total)
-        return blocks[start][k - start]
-
+    coefficient = expansion.terms(order, total)
     torch.mul(t, coefficient(0) - 1, out=total)
     matrix = operator.pattern.lines, operator.values.detach()
     add_terms(*matrix, t, t_before, total, widths, coefficient, expansion.step)
@@ -201,15 +192,13 @@ def evaluate(
     total, t, t_before, spare = (shaped(one, nodes, width) for one in memory)
     widths = _widths(expansion.degree[order], LANES)
     highest = len(widths) - 1
-    rows = expansion.block(0, min(BLOCK, highest + 1), order, total).unbind()
-    torch.mul(t, rows[0] - 1, out=total)
+    coefficient = expansion.terms(order, total)
+    torch.mul(t, coefficient(0) - 1, out=total)
     part = total  # the remaining columns
     # The graphs of a batch would wait for one another, and so depend on each other.
     tail = expansion.tail if scale and operator.batch is None else None
     size = t if tail is None else frobenius(operator, t)
     for k in range(1, highest + 1):
-        if k % BLOCK == 0:
-            rows = expansion.block(k, min(k + BLOCK, highest + 1), order, total).unbind()
         if widths[k] < width:
             width = widths[k]
             part = total[:, :width]
@@ -224,7 +213,7 @@ def evaluate(
             return _last_column(operator, expansion, column, k, t, total[:, 0], memory[1], *limit)
         factor, beta = expansion.step(k)
         t, t_before = operator.multiply_into(t_before, t, factor, beta), t
-        row = rows[k % BLOCK][:width]
+        row = coefficient(k)[:width]
         part.addcmul_(t, row)
         if tail is None or k % scale or k < EARLY * scale or k == highest:
             continue
