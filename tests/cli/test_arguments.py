@@ -20,13 +20,13 @@ from mgnni.data.tables.schema import TableOptions
 from mgnni.distributed.partition import PARTITIONS
 from mgnni.graph.build import FLOWS
 from mgnni.graph.normalize import NORMALIZATIONS
-from mgnni.implicit.linear import MEMORY
 from mgnni.layers.blocks import DIRECTIONS
 from mgnni.layers.equilibrium import CONTRACTIONS
 from mgnni.layers.fusion import FUSIONS
 from mgnni.layers.heads import HEADS
 from mgnni.layers.input_map import INPUT_MAPS
 from mgnni.solve.prepare import METHODS
+from mgnni.solve.result import MEMORY
 from mgnni.train.config import CLASS_WEIGHTS, PRECISIONS, SCHEDULES, STOPPING
 from mgnni.train.device import DEVICES
 from mgnni.train.presets import PRESETS

@@ -66,7 +66,7 @@ def test_published_vectors_are_the_real_parts_of_true_ones(device):
     entries = basis.operator.values.cpu()
     torch.testing.assert_close(entries.sort().values, values.real[order], rtol=0, atol=1e-10)
     # A vector is one up to a factor, and LAPACK makes its largest entry real: compare projectors.
-    q = basis.parts[0].vectors[0].cpu()
+    q = basis.blocks[0].eigenvectors[0].cpu()
     assert values.imag.abs().max() > 0.01
     for number, value in enumerate(entries.tolist()):
         near = (values.real - value).abs() < 1e-8

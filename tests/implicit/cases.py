@@ -75,8 +75,8 @@ def implicit(
     propagation: Propagation, w: Tensor, bias: Tensor, solver: str = "auto", memory: str = "fast"
 ) -> Tensor:
     """The states by the library, to rounding; shape ``(scales, num_nodes, channels)``."""
-    options = Options(solver, TIGHT.tol)
-    z, _ = equilibria(propagation, w, bias, SCALES, GAMMA, options=options, memory=memory)
+    options = Options(solver, TIGHT.tol, memory=memory)
+    z, _ = equilibria(propagation, w, bias, SCALES, GAMMA, options=options)
     return z
 
 

@@ -1,5 +1,7 @@
 """The adjoint solve is certified like the forward solve, and its failures are reported."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -83,8 +85,8 @@ def test_a_backward_solve_that_fails_warns_on_request(device):
     propagation = operator("dir", *edges("dir", device))
     w = weight("rank-one", 3).to(device)
     bias = blind_bias(w, device).requires_grad_()
-    options = Options("picard", 1e-10, max_iter=3)
-    z, log = equilibria(propagation, w[None], bias, (2,), GAMMA, options=options, on_failure="warn")
+    options = Options("picard", 1e-10, max_iter=3, on_failure="warn")
+    z, log = equilibria(propagation, w[None], bias, (2,), GAMMA, options=options)
     cotangent = normal(8, 3, device=device, seed=7)
     with pytest.warns(ConvergenceWarning, match=r"adjoint.*after 3 iterations.*max_iter at None"):
         (u,) = torch.autograd.grad(z, bias, cotangent[None])
@@ -111,8 +113,9 @@ def test_a_forward_solve_that_fails_raises_or_warns(device):
     options = Options("picard", 1e-10, max_iter=3)
     with pytest.raises(ConvergenceError, match=r"equilibrium.*3 iterations.*max_iter at None"):
         equilibria(propagation, w, bias, SCALES, GAMMA, options=options)
+    options = replace(options, on_failure="warn")
     with pytest.warns(ConvergenceWarning, match="equilibrium equation") as caught:
-        z, log = equilibria(propagation, w, bias, SCALES, GAMMA, options=options, on_failure="warn")
+        z, log = equilibria(propagation, w, bias, SCALES, GAMMA, options=options)
     assert len(caught) == len(SCALES)
     truth = dense(propagation, w, bias)
     for ours, want, stats in zip(z, truth, log.forward, strict=True):
@@ -131,8 +134,7 @@ def test_a_gradient_that_is_not_finite_is_named(value, solver, on_failure, devic
         bias,
         SCALES,
         GAMMA,
-        options=Options(solver),
-        on_failure=on_failure,
+        options=Options(solver, on_failure=on_failure),
     )
     cotangent = torch.zeros_like(z)
     cotangent[1, 3, 0] = value

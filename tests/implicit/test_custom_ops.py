@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mgnni import ConvergenceError, Propagation, normalized_gram
 from mgnni.graph.custom_ops import operator_of
-from mgnni.graph.op_arguments import OpArguments
+from mgnni.graph.product import OpArguments
 from mgnni.implicit.cache import Cache
 
 SCALES, GAMMA = [1, 3], 0.7

@@ -65,7 +65,7 @@ def measured_pass(solver, gamma, memory, device, tol):
 
     def run():
         z, log = equilibria(
-            propagation, w, bias, (2,), gamma, options=Options(solver, tol), memory=memory
+            propagation, w, bias, (2,), gamma, options=Options(solver, tol, memory=memory)
         )
         logs.append(log)
         z[:, :100].square().sum().backward()
@@ -112,7 +112,7 @@ def test_the_state_and_with_fast_memory_its_hop_are_kept_for_backward(memory, st
     kept = []
 
     def run():
-        kept.append(equilibria(propagation, w, bias, (2,), 0.5, memory=memory))
+        kept.append(equilibria(propagation, w, bias, (2,), 0.5, options=Options(memory=memory)))
 
     _, left = changes_of_memory(device, run)
     assert left == pytest.approx(states * NODES * CHANNELS * 8, rel=0.1)
@@ -130,7 +130,7 @@ def test_passes_without_backward_leave_nothing_behind(solver, memory, device):
 
     def run(times):
         for _ in range(times):
-            equilibria(propagation, w, bias, (1,), 0.5, options=Options(solver), memory=memory)
+            equilibria(propagation, w, bias, (1,), 0.5, options=Options(solver, memory=memory))
 
     run(2)
     before = live_tensors()

@@ -181,3 +181,10 @@ class TestCached:
         normalized_gram(f, cache=cache).pow(3).sum().backward()
         (want,) = torch.autograd.grad(plain(f).pow(3).sum(), f)
         torch.testing.assert_close(f.grad, want)
+
+
+def test_a_cached_weight_is_not_returned_for_another_norm(device):
+    f, cache = factor(2, 4, 4, device=device), Cache()
+    for norm in ("frobenius", "spectral", "frobenius"):
+        got = normalized_gram(f, norm=norm, cache=cache)
+        torch.testing.assert_close(got, normalized_gram(f, norm=norm), rtol=0, atol=0)

@@ -48,7 +48,7 @@ def dense(operator, weight, bias, scale):
 def test_the_error_is_within_the_certified_bound(memory, dtype, tol, directed, device):
     operator, weight, bias = problem(directed, dtype, device)
     z, log = equilibria(
-        operator, weight, bias, SCALES, GAMMA, options=Options("auto", tol), memory=memory
+        operator, weight, bias, SCALES, GAMMA, options=Options("auto", tol, memory=memory)
     )
     for index, stats in enumerate(log.forward):
         exact = dense(operator, weight[index], bias, SCALES[index])
@@ -63,7 +63,7 @@ def test_sweeps_with_float16_vectors_leave_more_than_one_sweep_can_remove(device
     operator, weight, bias = problem(False, torch.float32, device)
     coarse, fine = (
         equilibria(
-            operator, weight[:1], bias, (1,), GAMMA, options=Options(tol=tol), memory="half"
+            operator, weight[:1], bias, (1,), GAMMA, options=Options(tol=tol, memory="half")
         )[1]
         for tol in (1e-2, 1e-6)
     )
@@ -76,7 +76,8 @@ def test_sweeps_with_float16_vectors_leave_more_than_one_sweep_can_remove(device
 def test_the_size_of_the_bias_does_not_matter(memory, size, device):
     operator, weight, bias = problem(True, torch.float32, device)
     (z, log), (scaled, other) = (
-        equilibria(operator, weight, b, SCALES, GAMMA, memory=memory) for b in (bias, size * bias)
+        equilibria(operator, weight, b, SCALES, GAMMA, options=Options(memory=memory))
+        for b in (bias, size * bias)
     )
     torch.testing.assert_close(scaled.double() / size, z.double(), rtol=1e-4, atol=1e-4)
     assert all(one.converged for one in (*log.forward, *other.forward))
@@ -93,9 +94,8 @@ def test_numbers_past_the_range_of_float16_are_solved_in_float32(device):
         edges.to(device), nodes, 8 * ones, "none", self_loops=False, norm_bound=1.0
     )
     weight = torch.eye(1, device=device).expand(1, 1, 1).contiguous()
-    z, log = equilibria(
-        operator, weight, torch.ones(nodes, 1, device=device), (1,), 0.5, memory="half"
-    )
+    bias = torch.ones(nodes, 1, device=device)
+    z, log = equilibria(operator, weight, bias, (1,), 0.5, options=Options(memory="half"))
     assert z[0, 0].item() == pytest.approx(1 + 0.5 * 8 * hub, rel=1e-6)
     assert log.forward[0].converged
 
@@ -104,7 +104,7 @@ def test_non_finite_input_is_reported(device):
     operator, weight, bias = problem(False, torch.float32, device)
     bias[3, 4] = torch.nan
     with pytest.raises(ValueError, match="must be finite"):
-        equilibria(operator, weight, bias, SCALES, GAMMA, memory="low")
+        equilibria(operator, weight, bias, SCALES, GAMMA, options=Options(memory="low"))
 
 
 @pytest.mark.parametrize("memory", ["low", "half"])
@@ -114,7 +114,7 @@ def test_gradients_equal_those_of_fast_memory(memory, device):
     def grads(memory):
         w, b = weight.clone().requires_grad_(), bias.clone().requires_grad_()
         z, _ = equilibria(
-            operator, w, b, SCALES, GAMMA, options=Options("auto", 1e-12), memory=memory
+            operator, w, b, SCALES, GAMMA, options=Options("auto", 1e-12, memory=memory)
         )
         return torch.autograd.grad((z[:, ::3] ** 3).sum(), [w, b])
 

@@ -69,8 +69,7 @@ def ours(
         bias,
         scales,
         gamma,
-        options=Options(solver, tol),
-        memory=memory,
+        options=Options(solver, tol, memory=memory),
         cache=cache,
         gram=1.0,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from mgnni.graph.csr import Pattern, csr
+from mgnni.graph.csr import Pattern
 from mgnni.graph.normalize import NodeNorm
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ def restricted(
 
 def _columns(pattern: Pattern, values: Tensor, keep: Tensor) -> Tensor:
     """Return some columns of a sparse matrix."""
-    entry = keep[pattern.col.long()]
+    col = pattern.col.long()
+    entry = keep[col]
     number = torch.cumsum(keep, 0) - 1
-    count = torch.bincount(pattern.row[entry], minlength=pattern.num_nodes)
-    crow = torch.nn.functional.pad(torch.cumsum(count, 0), (1, 0)).to(pattern.crow.dtype)
-    col = number[pattern.col[entry].long()].to(pattern.col.dtype)
-    return csr(crow, col, values[entry], (pattern.num_nodes, int(keep.sum())))
+    shape = pattern.num_nodes, int(keep.sum())
+    part = Pattern.from_sorted(pattern.row[entry], number[col[entry]], *shape)
+    return part.matrix(values[entry])

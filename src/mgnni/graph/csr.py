@@ -1,22 +1,16 @@
-"""Sparse matrices in CSR format: sparsity pattern, products, and their derivatives."""
+"""Sparse matrices in CSR format: sparsity pattern and products."""
 
 from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError
-from mgnni.graph.op_arguments import OpArguments
 from mgnni.kernels.launches import processors
 from mgnni.kernels.rows import Rows, share_out
 from mgnni.kernels.terms import Lines, add_term
-
-if TYPE_CHECKING:
-    from mgnni.graph.propagation import Propagation
 
 LARGEST = 2**31 - 2**14  # for 32-bit indices; kernels count slightly past the end
 
@@ -41,7 +35,7 @@ def csr(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Ten
 
 
 class Pattern:
-    r"""The sparsity pattern of a square matrix in CSR format.
+    r"""The sparsity pattern of a matrix in CSR format, square unless a width is given.
 
     Tensors that follow from the pattern are computed at first use and cached. Copies and pickles
     leave them out.
@@ -49,28 +43,33 @@ class Pattern:
     Args:
         crow (Tensor): Row pointers.
         col (Tensor): Column of each non-zero, sorted within each row, without duplicates.
+        num_columns (int, optional): Number of columns; that of the rows if :obj:`None`.
+            (default: :obj:`None`)
 
     Shapes:
         - **crow:** :math:`(|\mathcal{V}| + 1)`
         - **col:** :math:`(\mathrm{nnz})`
     """
 
-    def __init__(self, crow: Tensor, col: Tensor) -> None:
+    def __init__(self, crow: Tensor, col: Tensor, num_columns: int | None = None) -> None:
         self.crow, self.col = crow, col
+        self.num_columns = self.num_nodes if num_columns is None else num_columns
 
     @classmethod
-    def from_sorted(cls, row: Tensor, col: Tensor, num_nodes: int) -> Pattern:
+    def from_sorted(
+        cls, row: Tensor, col: Tensor, num_nodes: int, num_columns: int | None = None
+    ) -> Pattern:
         """Build the pattern from row and column indices sorted by row, then by column."""
         crow = torch.zeros(num_nodes + 1, dtype=torch.long, device=row.device)
         torch.cumsum(torch.bincount(row, minlength=num_nodes), 0, out=crow[1:])
         # 32-bit indices halve the index traffic and save MKL a conversion per call.
-        small = max(num_nodes, row.numel()) < LARGEST
+        small = max(num_nodes, num_columns or 0, row.numel()) < LARGEST
         dtype = torch.int32 if small else torch.int64
-        return cls(crow.to(dtype), col.to(dtype))
+        return cls(crow.to(dtype), col.to(dtype), num_columns)
 
     @property
     def num_nodes(self) -> int:
-        """Number of rows and of columns."""
+        """Number of rows."""
         return self.crow.numel() - 1
 
     @property
@@ -116,11 +115,12 @@ class Pattern:
         """The pattern of the transpose, and the permutation that carries values over to it."""
         col = self.col.long()
         order = torch.argsort(col, stable=True)
-        return Pattern.from_sorted(col[order], self.row[order], self.num_nodes), order
+        shape = self.num_columns, self.num_nodes
+        return Pattern.from_sorted(col[order], self.row[order], *shape), order
 
     def matrix(self, values: Tensor) -> Tensor:
         """Return the sparse CSR tensor with these ``values``."""
-        return csr(self.crow, self.col, values, (self.num_nodes, self.num_nodes))
+        return csr(self.crow, self.col, values, (self.num_nodes, self.num_columns))
 
     def sampled_product(self, left: Tensor, right: Tensor) -> Tensor:
         """Return ``left[i] @ right[j]`` for every non-zero ``(i, j)``, shape ``(nnz,)``."""
@@ -130,10 +130,10 @@ class Pattern:
         """Return the pattern on ``device``."""
         if self.crow.device == device:
             return self
-        return Pattern(self.crow.to(device), self.col.to(device))
+        return Pattern(self.crow.to(device), self.col.to(device), self.num_columns)
 
-    def __getstate__(self) -> dict[str, Tensor]:
-        return {"crow": self.crow, "col": self.col}
+    def __getstate__(self) -> dict[str, object]:
+        return {"crow": self.crow, "col": self.col, "num_columns": self.num_columns}
 
 
 class SparseMatrix:
@@ -231,70 +231,3 @@ class SparseMatrix:
         dense = self.values.new_zeros(self.num_nodes, self.num_nodes)
         index = (self.pattern.row, self.pattern.col.long())
         return dense.index_put(index, self.values)
-
-
-def check_one_operator(values_dim: int | None) -> None:
-    """Raise if :func:`torch.vmap` maps over the entries of an operator."""
-    if values_dim is not None:
-        raise ArgumentError(
-            "'edge_weight' must not be batched by vmap (got a batch), because all samples share "
-            "one operator; loop over the graphs instead"
-        )
-
-
-class Product(torch.autograd.Function):
-    r"""The product :math:`P X`, twice differentiable in the entries of ``P`` and in ``X``."""
-
-    @staticmethod
-    def forward(values: Tensor, x: Tensor, propagation: Propagation) -> Tensor:
-        """Multiply outside of autograd."""
-        return propagation.multiply(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """Save the features for the gradient of the entries."""
-        _, x, ctx.propagation = inputs
-        ctx.save_for_backward(x)
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[Any, ...], values: Tensor, x: Tensor, propagation: Propagation
-    ) -> tuple[Tensor, int]:
-        """Multiply a batch of features as additional columns."""
-        check_one_operator(in_dims[0])
-        wide = x.movedim(in_dims[1], 1)  # shape: (num_nodes, batch, channels)
-        product: Tensor = Product.apply(  # type: ignore[no-untyped-call]
-            values, wide.flatten(1), propagation
-        )
-        return product.view(wide.shape), 1
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        """Multiply by the transpose."""
-        (x,) = ctx.saved_tensors
-        (grad,) = grads
-        wants_values, wants_x, _ = ctx.needs_input_grad
-        with torch.autocast(grad.device.type, enabled=False):  # there is no sparse bf16 product
-            grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
-            grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
-        return grad_values, grad_x, None
-
-
-def propagated(propagation: Propagation, x: Tensor) -> Tensor:
-    """Return the product of an operator and node features, differentiable in both.
-
-    While torch traces, the product is one op of the recorded graph.
-
-    Args:
-        propagation (Propagation): The operator.
-        x (Tensor): Node features.
-
-    Shapes:
-        - **x, output:** ``(num_nodes, channels)``
-    """
-    product: Tensor
-    if torch.compiler.is_compiling():
-        product = torch.ops.mgnni.propagate(*OpArguments.of(propagation), x)
-    else:
-        product = Product.apply(propagation.values, x, propagation)  # type: ignore[no-untyped-call]
-    return product

@@ -1,7 +1,7 @@
 r"""The product :math:`P X` as a custom op of ``torch.library``.
 
 ``torch.compile`` and ``torch.export`` record a call of this op where eager mode uses
-:class:`mgnni.graph.csr.Product`.
+:class:`mgnni.graph.product.Product`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from mgnni.graph.csr import Pattern
 from mgnni.graph.memo import Memo
 from mgnni.graph.normalize import Bound, NodeNorm
-from mgnni.graph.op_arguments import SCHEMA, OpArguments
+from mgnni.graph.product import SCHEMA, OpArguments
 from mgnni.graph.propagation import Propagation
 
 COUNT = len(OpArguments._fields)

@@ -143,7 +143,13 @@ def uncompiled(function: Callable[P, T]) -> Callable[P, T]:
     The graph breaks at a call. Functions whose steps depend on the edges need it.
     """
     disabled: Callable[P, T] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
-    return disabled
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        # Eager mode does without the frames of torch's own wrapper.
+        return (disabled if torch.compiler.is_compiling() else function)(*args, **kwargs)
+
+    return call
 
 
 def memoize(
@@ -156,16 +162,11 @@ def memoize(
     """
     memo: Memo[T] = Memo(size=32)
 
-    def find(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        options = (args, tuple(sorted(kwargs.items())))
-        return memo.get(propagation, lambda: compute(propagation, *args, **kwargs), options=options)
-
-    disabled = uncompiled(find)
-
+    @uncompiled
     @functools.wraps(compute)
     def cached(propagation: Propagation, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        function = disabled if torch.compiler.is_compiling() else find
-        return function(propagation, *args, **kwargs)
+        options = (args, tuple(sorted(kwargs.items())))
+        return memo.get(propagation, lambda: compute(propagation, *args, **kwargs), options=options)
 
     return cached
 
@@ -187,17 +188,7 @@ def memoize_differentiable(
     return differentiable
 
 
-_uncompiled_adjoint = uncompiled(Propagation.adjoint)
-
-
-def adjoint_of(propagation: Propagation) -> Propagation:
-    """Return ``propagation.adjoint()``, outside of the graph if a model is compiled.
-
-    Args:
-        propagation (Propagation): The operator.
-    """
-    compiling = torch.compiler.is_compiling()
-    return _uncompiled_adjoint(propagation) if compiling else propagation.adjoint()
+adjoint_of = uncompiled(Propagation.adjoint)
 
 
 class _Options(TypedDict, total=False):
@@ -215,6 +206,7 @@ class _Options(TypedDict, total=False):
 _propagations: Memo[Propagation] = Memo()
 
 
+@uncompiled  # a compiled graph has a break here: building an operator depends on the edges
 def cached_propagation(
     edge_index: Adjacency,
     num_nodes: int | None = None,

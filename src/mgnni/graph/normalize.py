@@ -27,6 +27,7 @@ from torch import Tensor
 from mgnni.errors import ArgumentError
 
 NORMALIZATIONS = ("sym", "dir", "out", "row", "none")
+DUAL = {"frobenius": "frobenius", "max": "sum", "sum": "max"}  # norms in which transposes contract
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,8 @@ class NodeNorm:
 
     Args:
         kind (str): The norm (``"frobenius"``, ``"max"`` or ``"sum"``).
-        weight (Tensor, optional): Positive weights :math:`w`, shape ``(num_nodes,)``.
+        weight (Tensor, optional): Positive weights :math:`w`, shape ``(num_nodes,)``; ones if
+            :obj:`None`. Norms of operators always have weights, except for ``"frobenius"``.
             (default: :obj:`None`)
     """
 
@@ -47,8 +49,7 @@ class NodeNorm:
 
     def dual(self) -> NodeNorm:
         """Return the norm in which the transpose contracts by the same factor."""
-        kind = {"frobenius": "frobenius", "max": "sum", "sum": "max"}[self.kind]
-        return NodeNorm(kind, self.weight)
+        return NodeNorm(DUAL[self.kind], self.weight)
 
     def to(self, device: torch.device) -> NodeNorm:
         """Return the norm with its weights on a device."""

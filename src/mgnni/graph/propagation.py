@@ -12,9 +12,10 @@ from torch import Tensor
 from mgnni.errors import ArgumentError
 from mgnni.graph.build import build
 from mgnni.graph.core import Core, core_of, restricted
-from mgnni.graph.csr import Pattern, SparseMatrix, propagated
+from mgnni.graph.csr import Pattern, SparseMatrix
 from mgnni.graph.edges import Adjacency, check_dtype
 from mgnni.graph.normalize import Bound, NodeNorm
+from mgnni.graph.product import propagated
 from mgnni.graph.spectrum import Spectrum, decompose
 
 
@@ -70,8 +71,7 @@ class Propagation(SparseMatrix):
         self.symmetric, self.bound, self.normalization = symmetric, bound, normalization
         self.batch, self.num_graphs = batch, num_graphs
         self.unit = max(unit, torch.finfo(values.dtype).eps)
-        self.prefers_spectrum = find_spectrum is not None
-        self._find_spectrum = find_spectrum
+        self.prefers_spectrum, self._find_spectrum = find_spectrum is not None, find_spectrum
 
     @classmethod
     @torch.inference_mode(False)
@@ -275,8 +275,8 @@ class Propagation(SparseMatrix):
             return self
         values = self.values.to(device=device, dtype=dtype)
         batch = None if self.batch is None else self.batch.to(device)
-        norm = self.norm.to(device)
-        return self.like(self.pattern.to(device), values, norm, batch, self.num_graphs)
+        pattern, norm = self.pattern.to(device), self.norm.to(device)
+        return self.like(pattern, values, norm, batch, self.num_graphs)
 
     def double(self) -> Propagation:
         """Return the operator in float64, cached."""

@@ -17,8 +17,8 @@ class Block:
     Attributes:
         nodes (Tensor): Node of each row, shape ``(graphs, size)``. Padding refers to the first
             node of the graph.
-        eigenvalues (Tensor): Shape ``(graphs, size)``, float64.
-        eigenvectors (Tensor): Shape ``(graphs, size, size)``, one eigenvector per column, in the
+        eigenvalues (Tensor): Shape ``(graphs, count)``, float64.
+        eigenvectors (Tensor): Shape ``(graphs, size, count)``, one eigenvector per column, in the
             dtype of the operator. Padded rows are zero.
     """
 
@@ -29,7 +29,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenpairs of all graphs.
+    r"""Eigenpairs of all graphs: eigenvectors :math:`Q` and their eigenvalues.
 
     Attributes:
         blocks (tuple[Block]): Blocks of graphs of similar size.
@@ -39,6 +39,20 @@ class Spectrum:
 
     blocks: tuple[Block, ...]
     place: Tensor
+
+    def coordinates(self, x: Tensor) -> Tensor:
+        r"""Return :math:`Q^{\top} X`, one row per eigenvector."""
+        rows = [(block.eigenvectors.mT @ x[block.nodes]).flatten(0, 1) for block in self.blocks]
+        return torch.cat(rows) if rows else x[:0]
+
+    def states(self, y: Tensor) -> Tensor:
+        """Return :math:`Q Y`, one row per node."""
+        parts = torch.split(y, [block.eigenvalues.numel() for block in self.blocks])
+        rows = [
+            (block.eigenvectors @ part.view(*block.eigenvalues.shape, y.size(1))).flatten(0, 1)
+            for block, part in zip(self.blocks, parts, strict=True)
+        ]
+        return torch.cat(rows)[self.place] if rows else y
 
 
 def padded_sizes(count: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Weighted sums over neighbours, with weights that change in every pass, as in attention."""
+"""Sparse products whose entries change in every pass, as with attention or dropout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def weighted_sum(weight: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
     Args:
         weight (Tensor): Weight of every entry of the pattern, per head.
         x (Tensor): Node features per head.
-        pattern (Pattern): The neighbours of each node.
+        pattern (Pattern): The neighbours of each node; or the pattern of any sparse matrix, with
+            one row of ``x`` per column.
 
     Shapes:
         - **weight:** :math:`(\mathrm{nnz}, K)`
@@ -28,11 +29,12 @@ def weighted_sum(weight: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
     dtype = torch.float64 if x.dtype is torch.float64 else torch.float32
     if torch.compiler.is_compiling():  # in plain ops, with one row per edge
         message = weight.to(dtype).unsqueeze(-1) * x.to(dtype)[pattern.col.long()]
-        return torch.zeros_like(x, dtype=dtype).index_add(0, pattern.row, message).to(x.dtype)
+        total = message.new_zeros(pattern.num_nodes, *x.shape[1:])
+        return total.index_add(0, pattern.row, message).to(x.dtype)
     with torch.autocast(x.device.type, enabled=False):
         heads = weight.T.to(dtype), x.transpose(0, 1).to(dtype)
-        total: Tensor = _WeightedSum.apply(*heads, pattern)  # type: ignore[no-untyped-call]
-    return total.transpose(0, 1).to(x.dtype).contiguous()
+        sums: Tensor = _WeightedSum.apply(*heads, pattern)  # type: ignore[no-untyped-call]
+    return sums.transpose(0, 1).to(x.dtype).contiguous()
 
 
 class _PerHead(torch.autograd.Function):
@@ -67,18 +69,21 @@ class _WeightedSum(_PerHead):
 
     @staticmethod
     def forward(weight: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
-        total = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+        total = x.new_zeros(x.size(0), pattern.num_nodes, x.size(2))
         if pattern.nnz and x.numel():
             for out, w, head in zip(total, weight.contiguous(), x.contiguous(), strict=True):
                 out.addmm_(pattern.matrix(w), head, beta=0)
         return total
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         weight, x = ctx.saved_tensors
-        other, order = ctx.pattern.transposed
-        of_weight: Tensor = _Sampled.apply(grads[0], x, ctx.pattern)  # type: ignore[no-untyped-call]
-        of_x: Tensor = _WeightedSum.apply(weight[:, order], grads[0], other)  # type: ignore[no-untyped-call]
+        of_weight = of_x = None
+        if ctx.needs_input_grad[0]:
+            of_weight = _Sampled.apply(grads[0], x, ctx.pattern)  # type: ignore[no-untyped-call]
+        if ctx.needs_input_grad[1]:
+            other, order = ctx.pattern.transposed
+            of_x = _WeightedSum.apply(weight[:, order], grads[0], other)  # type: ignore[no-untyped-call]
         return of_weight, of_x, None
 
 

@@ -25,7 +25,7 @@ class Gram(NamedTuple):
     """A factor :math:`F`, its :math:`g(F)`, and the norm of the Gram matrix."""
 
     factor: Tensor
-    eps: float
+    settings: tuple[float, str]  # eps, and which norm
     weight: Tensor
     norm: Tensor
 

@@ -1,14 +1,21 @@
-"""Argument checks of equilibrium equations and fixed-point maps."""
+"""Checks of the arguments, and of the outcome, of equilibrium equations and fixed-point maps."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError, NotContractiveError
+from mgnni.errors import (
+    ArgumentError,
+    ConvergenceError,
+    ConvergenceWarning,
+    NotContractiveError,
+)
 from mgnni.graph.propagation import Propagation
+from mgnni.solve.result import Options, SolveStats, Status
 
 
 def check_gamma(gamma: float) -> float:
@@ -50,16 +57,7 @@ def check_scale(scale: int, name: str = "scale") -> int:
 
 def check_options(tol: float, max_iter: int | None) -> None:
     """Checks the tolerance and the iteration budget."""
-    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
-        raise ArgumentError(
-            f"'tol' must lie in (0, 1), because it bounds a relative residual (got {tol!r}); "
-            "1e-6 suits float32"
-        )
-    if max_iter is not None and (not isinstance(max_iter, int) or max_iter < 1):
-        raise ArgumentError(
-            f"'max_iter' must be a positive int, or None for a number that provably suffices (got "
-            f"{max_iter!r})"
-        )
+    Options(tol=tol, max_iter=max_iter)
 
 
 def check_propagation(propagation: Propagation) -> None:
@@ -175,3 +173,29 @@ def check_map(map: Callable[..., Tensor], z0: Tensor, params: Sequence[Tensor]) 
             "'map' must not use tensors that require grad other than those of 'params' (got one), "
             "because no gradient would reach them; add them to params, or detach them"
         )
+
+
+def report_failure(
+    stats: SolveStats, equation: str, name: str | None, given: Tensor, on_failure: str
+) -> None:
+    """Raises or warns about an equation that was not solved.
+
+    Args:
+        stats (SolveStats): How its solve ended.
+        equation (str): Which equation, for the message.
+        name (str, optional): What ``given`` is; :obj:`None` if it need not be checked.
+        given (Tensor): The right-hand side, which may be the cause.
+        on_failure (str): ``"raise"`` or ``"warn"``.
+
+    Shapes:
+        - **given:** any shape
+    """
+    if name and stats.status is Status.NOT_FINITE and not bool(given.isfinite().all()):
+        raise ArgumentError(
+            f"{name} must be finite (got nan or inf in it); check the features and the loss with "
+            "torch.isfinite"
+        )
+    message = f"{equation} equation: {stats.failure()}"
+    if on_failure == "raise":
+        raise ConvergenceError(message)
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)

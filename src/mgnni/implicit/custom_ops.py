@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from mgnni.graph.custom_ops import COUNT, TAGS, operator_of, save_operator, saved_operator
-from mgnni.graph.op_arguments import SCHEMA, OpArguments
+from mgnni.graph.product import SCHEMA, OpArguments
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
-from mgnni.implicit.linear import Equilibrium, Request, gradients, is_deferred
+from mgnni.implicit.gradients import gradients
+from mgnni.implicit.linear import Equilibrium, Request
 from mgnni.solve.plan import Plan
 from mgnni.solve.result import Options, SolveLog
 from mgnni.solve.weights import Weights
@@ -44,7 +45,7 @@ _unnamed: WeakKeyDictionary[Propagation, list[Cache]] = WeakKeyDictionary()
 
 
 class _Settings(NamedTuple):
-    """The arguments of :data:`SETTINGS`."""
+    """The arguments of :data:`SETTINGS`; from ``solver`` on those of :class:`Options`."""
 
     cache: Tensor | None
     scales: list[int]
@@ -70,12 +71,9 @@ class _Settings(NamedTuple):
             tuple(self.scales),
             self.gamma,
             self.gram,
-            Options(self.solver, self.tol, self.max_iter, self.warm_start),
-            self.memory,
-            self.on_failure,
-            cache.log,
+            Options(*self[4:-1]),
             cache,
-            deferred=is_deferred.get(),
+            cache.log,
             grad_enabled=self.grad_enabled,
             keeps_states=False,
         )
@@ -149,7 +147,7 @@ def _differentiate(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     request.plan = plan if fits else request.prepare(weight)
     kept = hop if settings.memory == "fast" else None
     tensors = (z, weight, kept, wanted, grad)
-    of_values, of_weight, of_bias = gradients(request, *tensors, Equilibrium.forward)
+    of_values, of_weight, of_bias = gradients(Equilibrium.forward, request, *tensors)
     of_bias = None if of_bias is None else of_bias.sum(0)  # all scales share it
     if of_values is not None and arguments.adjoint and not arguments.symmetric:
         # In the order of the transpose.

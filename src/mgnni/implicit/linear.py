@@ -11,8 +11,7 @@ is differentiable in turn.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -22,23 +21,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
-from mgnni.graph.csr import check_one_operator
-from mgnni.graph.op_arguments import OpArguments
+from mgnni.graph.product import OpArguments, check_one_operator
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
-from mgnni.implicit.check import check_gamma, check_options, check_tensors
-from mgnni.implicit.products import grad_values_of, grad_weight_of
+from mgnni.implicit.check import check_gamma, check_tensors, report_failure
+from mgnni.implicit.gradients import gradients
 from mgnni.implicit.vmap import folded, for_each_cotangent
 from mgnni.solve.equation import Equations
 from mgnni.solve.plan import Plan
 from mgnni.solve.prepare import prepare
-from mgnni.solve.products import tall_product
-from mgnni.solve.result import Options, SolveLog, SolveStats, Status
+from mgnni.solve.result import Options, Records, SolveLog
 from mgnni.solve.weights import WIDE, Weights, check_finite_weight
-
-MEMORY = ("fast", "low", "half")
-ON_FAILURE = ("raise", "warn")
 
 is_deferred: ContextVar[bool] = ContextVar("deferred", default=False)
 
@@ -68,19 +61,14 @@ class Request:
     gamma: float
     gram: float | None
     options: Options
-    memory: str
-    on_failure: str
-    log: SolveLog
     cache: Cache | None
-    deferred: bool
-    grad_enabled: bool
+    log: SolveLog = field(default_factory=SolveLog)
+    deferred: bool = field(default_factory=lambda: is_deferred.get())
+    grad_enabled: bool = field(default_factory=torch.is_grad_enabled)
     keeps_states: bool = True  # whether the cache may keep states; compiled graphs overwrite them
     order: int = 0  # 0 for the equations, 1 for their adjoint, 2 for the adjoint of that
     plan: Plan | None = None
     hop: Tensor | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        self.options = replace(self.options, memory=self.memory)
 
     def adjoint(self) -> Request:
         """Returns the request for the adjoint equations; second derivatives are not logged."""
@@ -102,24 +90,19 @@ class Request:
         weights = Weights(weight.detach(), self.gram, agreed=agreed)
         equations = Equations(self.propagation, self.scales, self.gamma, weights)
         # A copy of wide weights is as large as many states.
-        low = self.memory != "fast" and weights.channels > WIDE
+        low = self.options.memory != "fast" and weights.channels > WIDE
         if self.cache is None or self.order > 0 or low:
             return prepare(equations, self.options)
         return self.cache.prepare(equations, self.options)
 
-    def fail(self, stats: SolveStats, weight: Tensor, bias: Tensor) -> None:
-        """Raises or warns about an equation that was not solved."""
-        check_finite_weight(weight)
-        if stats.status is Status.NOT_FINITE and not bool(torch.isfinite(bias).all()):
-            name = "the gradient that reached the equilibrium" if self.order else "'bias'"
-            raise ArgumentError(
-                f"{name} must be finite (got nan or inf in it); check the features and the loss "
-                "with torch.isfinite"
-            )
-        message = f"{'adjoint' if self.order else 'equilibrium'} equation: {stats.failure()}"
-        if self.on_failure == "raise":
-            raise ConvergenceError(message)
-        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+    def check(self, records: Records, weight: Tensor, bias: Tensor) -> None:
+        """Raises or warns about equations that were not solved."""
+        name = "the gradient that reached the equilibrium" if self.order else "'bias'"
+        equation = "adjoint" if self.order else "equilibrium"
+        for stats in records.stats:
+            if not stats.converged:
+                check_finite_weight(weight)
+                report_failure(stats, equation, name, bias, self.options.on_failure)
 
 
 class Equilibrium(torch.autograd.Function):
@@ -128,14 +111,13 @@ class Equilibrium(torch.autograd.Function):
     @staticmethod
     def forward(values: Tensor | None, weight: Tensor, bias: Tensor, request: Request) -> Tensor:
         """Solve, and keep what the backward pass needs in the request."""
-        cache, order, options = request.cache, request.order, request.options
+        cache, order, fast = request.cache, request.order, request.options.memory == "fast"
         plan = request.prepare(weight) if request.plan is None else request.plan
         operator = plan.equations.operator
         # Solutions are compared by number, which must not make an asynchronous plan wait.
-        keeps = order == 0 and request.memory == "fast" and plan.synchronises
-        keeps = keeps and request.keeps_states
+        keeps = order == 0 and fast and plan.synchronises and request.keeps_states
         solution = cache.solution(plan, bias) if cache is not None and keeps else None
-        kind, starts = (order, request.grad_enabled), options.warm_start and order < 2
+        kind, starts = (order, request.grad_enabled), request.options.warm_start and order < 2
         if solution is None:
             start = cache.start(kind, operator, bias) if cache is not None and starts else None
             solution = plan.solve(bias, start, request.deferred)
@@ -145,15 +127,13 @@ class Equilibrium(torch.autograd.Function):
             z = solution.z if request.keeps_states else solution.z.clone()
             cache.keep_start(kind, operator, z)
         request.plan = plan
-        request.hop = solution.hop if request.memory == "fast" else None
+        request.hop = solution.hop if fast else None
         if order == 0:
             request.log.forward_records = (solution.records,)
         elif order == 1:
             request.log.backward_records = (solution.records,)
         if plan.synchronises or not request.deferred:
-            for stats in solution.records.stats:
-                if not stats.converged:
-                    request.fail(stats, plan.equations.weights.tensor, bias)
+            request.check(solution.records, plan.equations.weights.tensor, bias)
         return solution.z
 
     @staticmethod
@@ -171,7 +151,7 @@ class Equilibrium(torch.autograd.Function):
         with torch.autocast(grad.device.type, enabled=False):
             z, weight, hop = ctx.saved_tensors
             wanted = ctx.needs_input_grad[:3]
-            found = partial(gradients, ctx.request, z, weight, hop, wanted)
+            found = partial(gradients, Equilibrium.apply, ctx.request, z, weight, hop, wanted)
             return *for_each_cotangent(found, grad), None
 
     @staticmethod
@@ -187,35 +167,6 @@ class Equilibrium(torch.autograd.Function):
         return z.unflatten(0, (size, -1)), 0
 
 
-def gradients(
-    request: Request,
-    z: Tensor,
-    weight: Tensor,
-    hop: Tensor | None,
-    wanted: Sequence[bool],
-    grad: Tensor,
-    solve: Callable[..., Tensor] = Equilibrium.apply,
-) -> tuple[Tensor | None, ...]:
-    """Solves the adjoint equation and returns the gradients of values, weight and bias.
-
-    Custom ops are not differentiated further, and ``solve`` with ``Equilibrium.forward``.
-    """
-    wants_values, wants_weight, wants_bias = wanted
-    adjoint = request.adjoint()
-    values = adjoint.propagation.values
-    u = solve(values if values.requires_grad else None, weight.mT, grad, adjoint)
-    grad_values = grad_weight = None
-    if wants_weight:
-        if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
-            grad_weight = grad_weight_of(request.propagation, request.scales, request.gamma, z, u)
-        else:
-            grad_weight = request.gamma * tall_product(hop, u)
-    if wants_values:
-        cotangent = request.gamma * (u @ weight.mT)
-        grad_values = grad_values_of(request.propagation, request.scales, z, cotangent)
-    return grad_values, grad_weight, u if wants_bias else None
-
-
 def equilibria(
     propagation: Propagation,
     weight: Tensor,  # shape: (scales, channels, channels)
@@ -224,8 +175,6 @@ def equilibria(
     gamma: float,
     *,
     options: Options = Options(),  # noqa: B008 (immutable)
-    memory: str = "fast",
-    on_failure: str = "raise",
     cache: Cache | None = None,
     gram: float | None = None,
     adjoint: bool = False,
@@ -239,8 +188,6 @@ def equilibria(
         scales (tuple[int, ...]): The scales.
         gamma (float): The factor :math:`\gamma`.
         options (Options, optional): How to solve.
-        memory (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"fast"`)
-        on_failure (str, optional): See :func:`mgnni.solve_equilibrium`. (default: :obj:`"raise"`)
         cache (Cache, optional): What the layer keeps between passes.
         gram (float, optional): Bound on the Frobenius norm of weights that are symmetric,
             positive semidefinite and of spectral norm at most one, as
@@ -253,9 +200,6 @@ def equilibria(
         graph leaves its log in the cache, and the returned one is empty.
     """
     gamma = check_gamma(gamma)
-    check_options(options.tol, options.max_iter)
-    check_choice("memory", memory, MEMORY)
-    check_choice("on_failure", on_failure, ON_FAILURE)
     z: Tensor
     stack = bias.unsqueeze(0).expand(len(scales), *bias.shape)
     check_tensors(propagation, weight, stack, len(scales))
@@ -264,17 +208,15 @@ def equilibria(
         # without Dynamo, unless it is strict; is_exporting() is always true in that of torch 2.11.
         compiled = torch.compiler.is_dynamo_compiling()
         handle = cache.handle if compiled and cache is not None else None
-        how = (options.solver, options.tol, options.max_iter, options.warm_start)
         z = torch.ops.mgnni.equilibrium(
             *OpArguments.of(propagation, adjoint),
             *(weight, bias, handle, scales, gamma, gram),
-            *(*how, memory, on_failure, torch.is_grad_enabled()),
+            *(options.solver, options.tol, options.max_iter, options.warm_start),
+            *(options.memory, options.on_failure, torch.is_grad_enabled()),
         )[0]
         return z, SolveLog()
     propagation = propagation.adjoint() if adjoint else propagation
-    settings = (scales, gamma, gram, options, memory, on_failure)
-    grad = torch.is_grad_enabled()
-    request = Request(propagation, *settings, SolveLog(), cache, is_deferred.get(), grad)
+    request = Request(propagation, scales, gamma, gram, options, cache)
     if cache is not None:
         cache.log = request.log
     values = propagation.values if propagation.values.requires_grad else None

@@ -11,9 +11,8 @@ The adjoint equation is a fixed point too, of a map with parameters :math:`z`, :
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,15 +20,20 @@ import torch
 from torch import Tensor
 from torch.func import vjp, vmap
 
-from mgnni.errors import ArgumentError, ConvergenceError, ConvergenceWarning, check_choice
+from mgnni.errors import check_choice
 from mgnni.graph.normalize import NodeNorm
-from mgnni.implicit.check import check_contraction, check_map, check_options, check_states
-from mgnni.implicit.linear import ON_FAILURE
+from mgnni.implicit.check import (
+    check_contraction,
+    check_map,
+    check_options,
+    check_states,
+    report_failure,
+)
 from mgnni.implicit.vmap import folded, for_each_cotangent
 from mgnni.solve.certify import graph_magnitude, spread
 from mgnni.solve.fixed_point import SOLVERS, FixedPoint, Map, StateNorm
 from mgnni.solve.plan import full_precision
-from mgnni.solve.result import SolveLog, SolveResult, SolveStats, Status
+from mgnni.solve.result import ON_FAILURE, SolveLog, SolveResult
 
 NORMS = ("frobenius", "max")
 
@@ -84,21 +88,12 @@ class _Request:
             self.log.forward_records += (records,)
         elif self.order == 1:
             self.log.backward_records += (records,)
+        name = "the gradient that reached the fixed point" if self.order else None
+        equation = "adjoint" if self.order else "fixed point"
         for one in records.stats:
             if not one.converged:
-                self._fail(one, z0)
+                report_failure(one, equation, name, z0, self.on_failure)
         return z.clone() if z is z0 else z  # autograd does not accept an input as output
-
-    def _fail(self, stats: SolveStats, z0: Tensor) -> None:
-        if stats.status is Status.NOT_FINITE and self.order and not bool(z0.isfinite().all()):
-            raise ArgumentError(
-                "the gradient that reached the fixed point must be finite (got nan or inf in it); "
-                "check the features and the loss with torch.isfinite"
-            )
-        message = f"{'adjoint' if self.order else 'fixed point'} equation: {stats.failure()}"
-        if self.on_failure == "raise":
-            raise ConvergenceError(message)
-        warnings.warn(message, ConvergenceWarning, stacklevel=2)
 
 
 class _FixedPoint(torch.autograd.Function):
@@ -238,7 +233,4 @@ def implicit_fixed_point(
     request = _Request(lambda *params: lambda z: map(z, *params), problem, on_failure, log)
     before = len(log.forward)
     value = _FixedPoint.apply(request, z0.detach(), None, *params)  # type: ignore[no-untyped-call]
-    # Under vmap there is one record per member of the batch; report the worst.
-    stats = max(log.forward[before:], key=lambda record: record.relative_residual)
-    kept = {field.name: getattr(stats, field.name) for field in fields(SolveStats)}
-    return SolveResult(value=value, **kept)
+    return SolveResult.of(value, log.forward[before:])

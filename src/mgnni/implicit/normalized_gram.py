@@ -47,7 +47,7 @@ def normalized_gram(
         eps (float, optional): The constant :math:`\epsilon`. (default: :obj:`1e-12`)
         norm (str, optional): ``"frobenius"`` or ``"spectral"``. (default: :obj:`"frobenius"`)
         cache (Cache, optional): The cache of a layer. Its last result is returned if the factors
-            are the same, compared number by number. Used with the Frobenius norm only.
+            are the same, compared number by number.
 
     Shapes:
         - **factor:** ``(..., channels, channels)``
@@ -57,70 +57,83 @@ def normalized_gram(
     check_choice("norm", norm, NORMS)
     if torch.compiler.is_compiling():
         weight = torch.ops.mgnni.normalized_gram(factor, eps, norm)[0]
-        return weight
-    if norm == "spectral":
-        weight = _SpectralGram.apply(factor, eps)[0]  # type: ignore[no-untyped-call]
-        return weight
-    weight = _NormalizedGram.apply(factor, eps, cache)[0]  # type: ignore[no-untyped-call]
+    else:
+        weight = _NormalizedGram.apply(factor, eps, norm, cache)[0]  # type: ignore[no-untyped-call]
     return weight
-
-
-def _cached(factor: Tensor, eps: float, cache: Cache) -> tuple[Tensor, Tensor]:
-    last = cache.gram
-    if (
-        last is None
-        or last.eps != eps
-        or last.factor.shape != factor.shape
-        or last.factor.dtype != factor.dtype
-        or not torch.equal(last.factor, factor)
-    ):
-        cache.gram = last = None  # free the old entry before allocating the new one
-        last = Gram(factor.detach().clone(), eps, *_gram_and_norm(factor, eps))
-        # Inference tensors cannot be used in training.
-        cache.gram = None if last.weight.is_inference() else last
-    return last.weight.detach(), last.norm.detach()
 
 
 class _NormalizedGram(torch.autograd.Function):
     """Returns the weight, and the norm of the Gram matrix for the backward pass."""
 
     @staticmethod
-    def forward(factor: Tensor, eps: float, cache: Cache | None) -> tuple[Tensor, ...]:
+    def forward(factor: Tensor, eps: float, norm: str, cache: Cache | None) -> tuple[Tensor, ...]:
         # Comparing the factors would make the host wait for a device.
         if cache is None or factor.device.type != "cpu":
-            return _gram_and_norm(factor, eps)
-        return _cached(factor, eps, cache)
+            return _gram_and_norm(factor, eps, norm)
+        return _cached(factor, eps, norm, cache)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        factor, ctx.eps, _ = inputs
+        factor, ctx.eps, ctx.norm, _ = inputs
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(factor, *output)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        factor, weight, norm = ctx.saved_tensors
+        factor, weight, size = ctx.saved_tensors
         with torch.autocast(factor.device.type, enabled=False):
-            if torch.is_grad_enabled():  # second derivatives need the whole graph
-                square = factor.mT @ factor
-                norm = _norm(square)
-                weight = square / (norm + ctx.eps)
-            elif is_large(factor, weight, grads[0]):
-                return _pulled_back_large(factor, weight, norm, ctx.eps, grads[0]), None, None
-            return _pulled_back(factor, weight, norm, ctx.eps, grads[0]), None, None
+            found = _pulled_back(factor, weight, size, ctx.eps, ctx.norm, grads[0])
+        return found, None, None, None
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[Any, ...], factor: Tensor, eps: float, cache: Cache | None
+        info: Any, in_dims: tuple[Any, ...], factor: Tensor, *rest: Any
     ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         stack = factor.movedim(in_dims[0], 0)
-        return _NormalizedGram.apply(stack, eps, cache), (0, 0)  # type: ignore[no-untyped-call]
+        return _NormalizedGram.apply(stack, *rest), (0, 0)  # type: ignore[no-untyped-call]
 
 
-def _pulled_back(factor: Tensor, weight: Tensor, norm: Tensor, eps: float, grad: Tensor) -> Tensor:
-    below = norm.clamp(min=torch.finfo(norm.dtype).tiny)  # a factor of zeros has gradient zero
+def _gram_and_norm(factor: Tensor, eps: float, norm: str) -> tuple[Tensor, Tensor]:
+    """Returns :math:`g(F)`, and the norm of the Gram matrix, shape ``(..., 1, 1)``.
+
+    With the spectral norm all is computed in float64, and the norm is returned in it.
+    """
+    square = gram(factor.double() if norm == "spectral" else factor)
+    size = _schatten_norm(square) if norm == "spectral" else _norm(square)
+    return square.div_(size + eps).to(factor.dtype), size
+
+
+def _cached(factor: Tensor, eps: float, norm: str, cache: Cache) -> tuple[Tensor, Tensor]:
+    last = cache.gram
+    if (
+        last is None
+        or last.settings != (eps, norm)
+        or last.factor.shape != factor.shape
+        or last.factor.dtype != factor.dtype
+        or not torch.equal(last.factor, factor)
+    ):
+        cache.gram = last = None  # free the old entry before allocating the new one
+        last = Gram(factor.detach().clone(), (eps, norm), *_gram_and_norm(factor, eps, norm))
+        # Inference tensors cannot be used in training.
+        cache.gram = None if last.weight.is_inference() else last
+    return last.weight.detach(), last.norm.detach()
+
+
+def _pulled_back(
+    factor: Tensor, weight: Tensor, size: Tensor, eps: float, norm: str, grad: Tensor
+) -> Tensor:
+    """Returns the gradient of the factor, given the weight and the norm of the Gram matrix."""
+    if norm == "spectral":
+        return _pulled_back_spectral(factor, size, eps, grad)
+    if torch.is_grad_enabled():  # second derivatives need the whole graph
+        square = factor.mT @ factor
+        size = _norm(square)
+        weight = square / (size + eps)
+    elif is_large(factor, weight, grad):
+        return _pulled_back_large(factor, weight, size, eps, grad)
+    below = size.clamp(min=torch.finfo(size.dtype).tiny)  # a factor of zeros has gradient zero
     beta = (grad * weight).sum((-2, -1), keepdim=True) * (1 + eps / below)
-    return factor @ (grad + grad.mT).addcmul(weight, beta, value=-2) / (norm + eps)
+    return factor @ (grad + grad.mT).addcmul(weight, beta, value=-2) / (size + eps)
 
 
 def _pulled_back_large(
@@ -140,27 +153,6 @@ def _pulled_back_large(
     return out
 
 
-def _norm(square: Tensor) -> Tensor:
-    """The Frobenius norm, row by row: one long float32 sum of squares loses digits."""
-    rows = torch.linalg.vector_norm(square, dim=-1, keepdim=True)
-    norm: Tensor = torch.linalg.vector_norm(rows, dim=-2, keepdim=True)
-    return norm
-
-
-def _gram_and_norm(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Returns :math:`g(F)` and the norm of the Gram matrix, shape ``(..., 1, 1)``."""
-    square = gram(factor)
-    norm = _norm(square)
-    return square.div_(norm + eps), norm
-
-
-def _spectral_gram_and_norm(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """As :func:`_gram_and_norm` with the Schatten norm, which is returned in float64."""
-    square = gram(factor.double())
-    norm = _schatten_norm(square)
-    return square.div_(norm + eps).to(factor.dtype), norm
-
-
 def _pulled_back_spectral(factor: Tensor, norm: Tensor, eps: float, grad: Tensor) -> Tensor:
     double, grad = factor.double(), grad.double()
     square = double.mT @ double
@@ -172,31 +164,11 @@ def _pulled_back_spectral(factor: Tensor, norm: Tensor, eps: float, grad: Tensor
     return (double @ (inner / size)).to(factor.dtype)
 
 
-class _SpectralGram(torch.autograd.Function):
-    """As :class:`_NormalizedGram` with the Schatten norm, computed in float64."""
-
-    @staticmethod
-    def forward(factor: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        return _spectral_gram_and_norm(factor, eps)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        factor, ctx.eps = inputs
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(factor, output[1])
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        factor, norm = ctx.saved_tensors
-        with torch.autocast(factor.device.type, enabled=False):
-            return _pulled_back_spectral(factor, norm, ctx.eps, grads[0]), None
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[Any, ...], factor: Tensor, eps: float
-    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        stack = factor.movedim(in_dims[0], 0)
-        return _SpectralGram.apply(stack, eps), (0, 0)  # type: ignore[no-untyped-call]
+def _norm(square: Tensor) -> Tensor:
+    """The Frobenius norm, row by row: one long float32 sum of squares loses digits."""
+    rows = torch.linalg.vector_norm(square, dim=-1, keepdim=True)
+    norm: Tensor = torch.linalg.vector_norm(rows, dim=-2, keepdim=True)
+    return norm
 
 
 def _schatten_norm(square: Tensor) -> Tensor:
@@ -238,8 +210,7 @@ torch.library.define(
 @torch.library.impl("mgnni::normalized_gram", "default")
 @torch.no_grad()
 def _op(factor: Tensor, eps: float, norm: str) -> tuple[Tensor, Tensor]:
-    forward = _spectral_gram_and_norm if norm == "spectral" else _gram_and_norm
-    return forward(factor, eps)
+    return _gram_and_norm(factor, eps, norm)
 
 
 @torch.library.register_fake("mgnni::normalized_gram")  # type: ignore[untyped-decorator]
@@ -254,10 +225,7 @@ def _(factor: Tensor, eps: float, norm: str) -> tuple[Tensor, Tensor]:
 def _op_backward(
     factor: Tensor, weight: Tensor, size: Tensor, eps: float, norm: str, grad: Tensor
 ) -> Tensor:
-    if norm == "spectral":
-        return _pulled_back_spectral(factor, size, eps, grad)
-    large = is_large(factor, weight, grad)
-    return (_pulled_back_large if large else _pulled_back)(factor, weight, size, eps, grad)
+    return _pulled_back(factor, weight, size, eps, norm, grad)
 
 
 @torch.library.register_fake("mgnni::normalized_gram_backward")  # type: ignore[untyped-decorator]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 
 from torch import Tensor
 
@@ -12,7 +11,7 @@ from mgnni.graph.memo import uncompiled
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_scale, check_scales
 from mgnni.implicit.linear import equilibria
-from mgnni.solve.result import Options, SolveResult, SolveStats
+from mgnni.solve.result import Options, SolveResult
 
 
 def solve_equilibrium(
@@ -135,16 +134,9 @@ def solve_equilibria(
         bias,
         scales,
         gamma,
-        options=Options(solver, tol, max_iter),
-        memory=memory,
-        on_failure=on_failure,
+        options=Options(solver, tol, max_iter, memory=memory, on_failure=on_failure),
     )
-    names = [field.name for field in fields(SolveStats)]
-    results = []
-    for index, value in enumerate(z.unbind()):
-        # Under vmap there is one record per member of the batch; report the worst.
-        records = log.forward[index :: len(scales)]
-        stats = max(records, key=lambda record: record.relative_residual)
-        kept = {name: getattr(stats, name) for name in names}
-        results.append(SolveResult(value=value, **kept))
-    return tuple(results)
+    records = log.forward
+    return tuple(
+        SolveResult.of(value, records[index :: len(scales)]) for index, value in enumerate(z)
+    )

@@ -50,21 +50,6 @@ def batched_level(x: Tensor) -> int | None:
     raise RuntimeError(f"Jacobians are nested more than {DEEPEST} deep; use fewer levels")
 
 
-def unbatch(x: Tensor, level: int) -> Tensor:
-    """Returns the plain tensor with the batch as first dimension.
-
-    Args:
-        x (Tensor): A tensor that is batched at ``level``.
-        level (int): The level, see :func:`batched_level`.
-
-    Shapes:
-        - **x:** ``(*)``, without its hidden batch dimension
-        - **output:** ``(batch, *)``
-    """
-    plain: Tensor = torch._remove_batch_dim(x, level, 1, 0)
-    return plain
-
-
 def for_each_cotangent(
     gradients: Callable[[Tensor], tuple[Tensor | None, ...]], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
@@ -81,21 +66,9 @@ def for_each_cotangent(
     level = batched_level(grad)
     if level is None:
         return gradients(grad)
-    found = [for_each_cotangent(gradients, one) for one in unbatch(grad, level)]
-    stacks = [None if one[0] is None else torch.stack(one) for one in zip(*found, strict=True)]
-    return tuple(None if stack is None else rebatch(stack, level) for stack in stacks)
-
-
-def rebatch(x: Tensor, level: int) -> Tensor:
-    """Returns ``x`` as a batch along its first dimension.
-
-    Args:
-        x (Tensor): A plain tensor.
-        level (int): The level to batch it at.
-
-    Shapes:
-        - **x:** ``(batch, *)``
-        - **output:** ``(*)``, with a hidden batch dimension
-    """
-    batch: Tensor = torch._add_batch_dim(x, 0, level)
-    return batch
+    plain: Tensor = torch._remove_batch_dim(grad, level, 1, 0)  # the batch is its first dimension
+    found = [for_each_cotangent(gradients, one) for one in plain]
+    return tuple(
+        None if one[0] is None else torch._add_batch_dim(torch.stack(one), 0, level)
+        for one in zip(*found, strict=True)
+    )

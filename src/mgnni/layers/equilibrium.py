@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.cache import Cache
-from mgnni.implicit.check import check_gamma, check_options, check_propagation, check_scales
-from mgnni.implicit.linear import MEMORY, ON_FAILURE, equilibria
+from mgnni.implicit.check import check_gamma, check_propagation, check_scales
+from mgnni.implicit.linear import equilibria
 from mgnni.implicit.normalized_gram import NORMS, normalized_gram
 from mgnni.layers.edge_mask import EdgeMask
 from mgnni.solve.prepare import SOLVERS
@@ -86,11 +86,8 @@ class MultiscaleEquilibrium(nn.Module):
         super().__init__()
         self.scales = check_scales(scales)
         self.gamma = check_gamma(gamma)
-        check_options(tol, max_iter)
         check_choice("solver", solver, SOLVERS)
-        self.options = Options(solver, tol, max_iter, warm_start)
-        self.memory = check_choice("memory", memory, MEMORY)
-        self.on_failure = check_choice("on_failure", on_failure, ON_FAILURE)
+        self.options = Options(solver, tol, max_iter, warm_start, memory, on_failure)
         self.contraction = check_choice("contraction", contraction, CONTRACTIONS)
         shape = (len(self.scales), channels, channels)
         learned = contraction != "identity"
@@ -131,7 +128,7 @@ class MultiscaleEquilibrium(nn.Module):
             eye = torch.eye(self.channels, dtype=dtype, device=device)
             weight = eye.expand(len(self.scales), -1, -1)
         else:
-            cache = self._cache if self.memory == "fast" else None
+            cache = self._cache if self.options.memory == "fast" else None
             weight = normalized_gram(self.factor.to(dtype), norm=self.contraction, cache=cache)
         if self.rate is not None:
             weight = self.rate.to(dtype).sigmoid().view(-1, 1, 1) * weight
@@ -171,8 +168,6 @@ class MultiscaleEquilibrium(nn.Module):
                 self.scales,
                 self.gamma,
                 options=self.options,
-                memory=self.memory,
-                on_failure=self.on_failure,
                 cache=self._cache,
                 gram=size,
                 adjoint=adjoint,

@@ -14,7 +14,7 @@ from torch_geometric.nn.inits import reset
 
 from mgnni.errors import ArgumentError, ConvergenceError, check_choice, check_int
 from mgnni.graph.build import FLOWS
-from mgnni.graph.memo import cached_propagation, uncompiled
+from mgnni.graph.memo import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.edge_mask import EdgeMask
@@ -148,9 +148,7 @@ class GraphModule(nn.Module):
                     f"{edge_index.device}); use data.to(device)"
                 )
             dtype = x.dtype if x.dtype is torch.float64 else torch.float32
-            # A compiled graph has a break here, because building an operator depends on the edges.
-            find = _uncompiled if torch.compiler.is_compiling() else cached_propagation
-            propagation = find(
+            propagation = cached_propagation(
                 edge_index,
                 x.size(0),
                 edge_weight,
@@ -174,9 +172,6 @@ class GraphModule(nn.Module):
     def extra_repr(self) -> str:
         """Return the graph options."""
         return ", ".join(f"{name}={value!r}" for name, value in self.graph_options.items())
-
-
-_uncompiled = uncompiled(cached_propagation)
 
 
 def _accepts_pyg_names(init: Callable[..., None]) -> Callable[..., None]:

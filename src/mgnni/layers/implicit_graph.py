@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.graph.bounds import perron_bound
-from mgnni.graph.csr import Product
+from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.steady_state import SteadyState
 from mgnni.solve.result import SolveLog

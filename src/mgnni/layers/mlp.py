@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mgnni.graph.csr import csr
+from mgnni.graph.csr import Pattern
 from mgnni.graph.memo import uncompiled
-from mgnni.implicit.vmap import folded
+from mgnni.graph.weighted import weighted_sum
 from mgnni.layers.regularization import Dropout
 
 
@@ -40,7 +39,7 @@ class MLP(nn.Module):
         self.linear = nn.ModuleList([nn.Linear(a, b) for a, b in pairwise(widths)])
         self.dropout = nn.ModuleList([Dropout(dropout) for _ in self.linear])
         self.activate_last = activate_last
-        self._cache: tuple[Tensor, SparseMatrix] | None = None  # of the last sparse x
+        self._cache: tuple[Tensor, SparseFeatures] | None = None  # of the last sparse x
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters of the module."""
@@ -61,13 +60,14 @@ class MLP(nn.Module):
 
     @uncompiled  # torch.compile supports no sparse CSR tensors
     def _first(self, x: Tensor, dropout: Dropout, linear: nn.Linear) -> Tensor:
-        return sparse_linear(self._sparse(x), dropout, linear.weight, linear.bias)
-
-    def _sparse(self, x: Tensor) -> SparseMatrix:
-        """Cache the transpose of ``x`` between passes."""
-        if self._cache is None or self._cache[0] is not x:
-            self._cache = (x, SparseMatrix.from_csr(x))
-        return self._cache[1]
+        """Return the first linear map of sparse features, with dropout of their entries."""
+        if self._cache is None or self._cache[0] is not x:  # keeps the transpose between passes
+            pattern = Pattern(x.crow_indices(), x.col_indices(), x.size(1))
+            self._cache = (x, SparseFeatures(pattern, x.values()))
+        features, weight = self._cache[1], linear.weight
+        values = dropout(features.values.to(weight.dtype), features.place_for(dropout))
+        product = weighted_sum(values.unsqueeze(1), weight.mT.unsqueeze(1), features.pattern)
+        return product.squeeze(1) + linear.bias
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_cache": None}
@@ -89,50 +89,25 @@ def sparse_features(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseMatrix:
-    r"""A constant sparse matrix in CSR format that is multiplied with many weights.
+class SparseFeatures:
+    r"""Sparse features, with what follows from their pattern.
 
     Args:
-        crow (torch.Tensor): Compressed row indices.
-        col (torch.Tensor): Column indices.
+        pattern (Pattern): Sparsity pattern, with one row per node.
         values (torch.Tensor): Values of the entries.
-        num_columns (int): Number of columns.
 
     Shapes:
-        - **crow:** :math:`(|\mathcal{V}| + 1)`
-        - **col**, **values:** :math:`(nnz)`
+        - **values:** :math:`(nnz)`
     """
 
-    crow: Tensor
-    col: Tensor
+    pattern: Pattern
     values: Tensor
-    num_columns: int
-
-    @classmethod
-    def from_csr(cls, x: Tensor) -> SparseMatrix:
-        """Wrap a sparse CSR tensor."""
-        return cls(x.crow_indices(), x.col_indices(), x.values(), x.size(1))
-
-    @property
-    def num_rows(self) -> int:
-        """Number of rows."""
-        return self.crow.numel() - 1
-
-    # Cached tensors may be created in inference mode and used in training later, so they must be
-    # no inference tensors.
 
     @cached_property
-    @torch.inference_mode(False)
-    def row(self) -> Tensor:
-        """Row index of each entry."""
-        rows = torch.arange(self.num_rows, device=self.crow.device)
-        return rows.repeat_interleave(self.crow.diff())
-
-    @cached_property
-    @torch.inference_mode(False)
+    @torch.inference_mode(False)  # cached tensors are also used in training
     def place(self) -> Tensor:
         """Index of each entry in the flattened dense matrix, as wrapping 32-bit integers."""
-        return (self.row * self.num_columns + self.col).to(torch.int32)
+        return self._place(self.pattern.row)
 
     def place_for(self, dropout: Dropout) -> Tensor:
         """As :attr:`place`, in the whole matrix if this process has only some of its rows.
@@ -145,69 +120,7 @@ class SparseMatrix:
         """
         if not dropout.rows:
             return self.place
-        rows = dropout.rows_of(self.num_rows)[self.row]
-        return (rows * self.num_columns + self.col).to(torch.int32)
+        return self._place(dropout.rows_of(self.pattern.num_nodes)[self.pattern.row])
 
-    @cached_property
-    @torch.inference_mode(False)
-    def transposed(self) -> tuple[SparseMatrix, Tensor]:
-        """The transpose, and the permutation that maps the entries to it."""
-        order = torch.argsort(self.col, stable=True)
-        crow = torch.zeros(self.num_columns + 1, dtype=self.crow.dtype, device=self.crow.device)
-        torch.cumsum(torch.bincount(self.col, minlength=self.num_columns), 0, out=crow[1:])
-        return SparseMatrix(crow, self.row[order], self.values[order], self.num_rows), order
-
-    def multiply(self, values: Tensor, right: Tensor) -> Tensor:
-        """Return the product of the matrix with these values and a dense matrix."""
-        return csr(self.crow, self.col, values, (self.num_rows, self.num_columns)) @ right
-
-
-class _Multiply(torch.autograd.Function):
-    """A stack of products with the same pattern; the backward pass multiplies by the transpose."""
-
-    @staticmethod
-    def forward(values: Tensor, right: Tensor, matrix: SparseMatrix) -> Tensor:
-        return torch.stack([matrix.multiply(v, r) for v, r in zip(values, right, strict=True)])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        values, _, ctx.matrix = inputs
-        ctx.save_for_backward(values)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, None]:
-        (values,) = ctx.saved_tensors
-        (grad,) = grads
-        transposed, order = ctx.matrix.transposed
-        result: Tensor = _Multiply.apply(values[:, order], grad, transposed)  # type: ignore[no-untyped-call]
-        return None, result, None
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[Any, ...], values: Tensor, right: Tensor, matrix: SparseMatrix
-    ) -> tuple[Tensor, int]:
-        size = info.batch_size
-        stacks = [folded(values, in_dims[0], size), folded(right, in_dims[1], size)]
-        product: Tensor = _Multiply.apply(*stacks, matrix)  # type: ignore[no-untyped-call]
-        return product.view(size, -1, *product.shape[1:]), 0
-
-
-def sparse_linear(matrix: SparseMatrix, dropout: Dropout, weight: Tensor, bias: Tensor) -> Tensor:
-    r"""Return ``dropout(x) @ weight.T + bias`` for sparse features.
-
-    Args:
-        matrix (SparseMatrix): The features.
-        dropout (Dropout): Applied to the non-zero entries.
-        weight (torch.Tensor): Weight of the linear map.
-        bias (torch.Tensor): Bias of the linear map.
-
-    Shapes:
-        - **weight:** :math:`(F_{out}, F_{in})`
-        - **bias:** :math:`(F_{out})`
-        - **output:** :math:`(|\mathcal{V}|, F_{out})`
-    """
-    values = dropout(matrix.values.to(weight.dtype), matrix.place_for(dropout))
-    product: Tensor = _Multiply.apply(  # type: ignore[no-untyped-call]
-        values.unsqueeze(0), weight.mT.unsqueeze(0), matrix
-    )
-    return product.squeeze(0) + bias
+    def _place(self, row: Tensor) -> Tensor:
+        return (row * self.pattern.num_columns + self.pattern.col).to(torch.int32)

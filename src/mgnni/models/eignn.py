@@ -229,7 +229,6 @@ class EIGNN(EncoderModel):
                 (1,),
                 layer.gamma,
                 options=layer.options,
-                memory=layer.memory,
                 gram=1.0,
             )
             return basis.states(y[0])

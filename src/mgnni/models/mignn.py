@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice
-from mgnni.graph.csr import Product
+from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout

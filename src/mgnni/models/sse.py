@@ -8,7 +8,7 @@ from torch_geometric.nn import MLP
 
 from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
 from mgnni.graph.bounds import largest_degrees, row_sums
-from mgnni.graph.csr import Product
+from mgnni.graph.product import Product
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout

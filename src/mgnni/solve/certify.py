@@ -9,16 +9,18 @@ the nodes and channels of a graph are coupled, and the graphs of a batch are not
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from mgnni.graph.normalize import NodeNorm
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.equation import Equations, one_if_shared
 from mgnni.solve.products import biased_product
 from mgnni.solve.rounding import rounding_factors
+
+FROBENIUS = NodeNorm("frobenius")
 
 
 class Graphs(Protocol):
@@ -119,48 +121,40 @@ def frobenius(graphs: Graphs, x: Tensor) -> Tensor:
     return graph_sum(graphs, rows.square()).sqrt()
 
 
-def _norms(operator: Propagation, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The Frobenius norm and the operator's own norm of each graph, from norms of the rows."""
-    plain = graph_sum(operator, rows.square()).sqrt()
-    norm = operator.norm
-    if norm.kind == "max" and norm.weight is not None:
-        return plain, graph_max(operator, rows / norm.weight)
-    if norm.kind == "sum" and norm.weight is not None:
-        return plain, graph_sum(operator, rows * norm.weight)
-    return plain, plain
-
-
-def to_frobenius(operator: Propagation) -> Tensor | None:
-    """Factor from the operator's own norm to the Frobenius norm, per graph; None if they agree.
+def node_norm(graphs: Graphs, norm: NodeNorm, x: Tensor) -> Tensor:
+    """Norm of each graph, given the absolute values or the norms of its rows.
 
     Args:
-        operator (Propagation): The operator.
+        graphs (Graphs): Knows the graph of each node.
+        norm (NodeNorm): The norm over the nodes.
+        x (Tensor): Non-negative numbers.
+
+    Shapes:
+        - **x:** ``(..., num_nodes)``
+        - **output:** ``(..., num_graphs)``
+    """
+    if norm.kind == "max":
+        return graph_max(graphs, x if norm.weight is None else x / norm.weight)
+    if norm.kind == "sum":
+        return graph_sum(graphs, x if norm.weight is None else x * norm.weight)
+    return graph_sum(graphs, x.square()).sqrt()
+
+
+def to_frobenius(graphs: Graphs, norm: NodeNorm) -> Tensor | None:
+    """Factor from a norm to the Frobenius norm, per graph; None if they agree.
+
+    Args:
+        graphs (Graphs): Knows the graph of each node.
+        norm (NodeNorm): The norm over the nodes, with its weights.
 
     Shapes:
         - **output:** ``(num_graphs,)``
     """
-    norm = operator.norm
     if norm.kind == "max" and norm.weight is not None:
-        return graph_sum(operator, norm.weight.square()).sqrt()
+        return graph_sum(graphs, norm.weight.square()).sqrt()
     if norm.kind == "sum" and norm.weight is not None:
-        return graph_max(operator, 1 / norm.weight)
+        return graph_max(graphs, 1 / norm.weight)
     return None
-
-
-@lru_cache(maxsize=1024)
-def constant(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Returns a small constant tensor, transferred to its device only once.
-
-    Args:
-        numbers (tuple[float, ...]): The entries.
-        dtype (torch.dtype): The dtype.
-        device (torch.device): The device.
-
-    Shapes:
-        - **output:** ``(len(numbers),)``
-    """
-    with torch.inference_mode(False):
-        return torch.tensor(numbers, dtype=dtype, device=device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +237,10 @@ def certified_norms(
     operator = equations.operator
     rows = [torch.linalg.vector_norm(x, dim=-1) for x in (residual, z, one_if_shared(bias))]
     rows[2] = rows[2].expand_as(rows[0])
-    plain, own = _norms(operator, torch.stack(rows).double())
+    stacked = torch.stack(rows).double()
+    plain = node_norm(operator, FROBENIUS, stacked)
+    other = operator.norm.kind != "frobenius"
+    own = node_norm(operator, operator.norm, stacked) if other else plain
     (plain_r, plain_z, plain_b), (own_r, own_z, own_b) = plain.unbind(), own.unbind()
 
     # The computed residual contains the rounding of its own evaluation.
@@ -254,7 +251,7 @@ def certified_norms(
     factor, contraction = numbers_on_device.unsqueeze(-1).unbind()
     rounding = unit * (factor * own_z + 2 * (own_z + own_b))
     bound = (own_r + rounding) / (1 - contraction)
-    factor_to_frobenius = to_frobenius(operator)
+    factor_to_frobenius = to_frobenius(operator, operator.norm)
     if factor_to_frobenius is not None:
         bound = bound * factor_to_frobenius
     return torch.stack([plain_r, torch.maximum(plain_b, plain_z), bound])

@@ -12,6 +12,10 @@ With ``memory="half"`` the vectors of a sweep are stored as float16, and sums ar
 float32. A sweep then leaves a residual of about a thousandth, which further sweeps reduce. The
 residual is measured in full precision at the returned states, so that the certificate includes the
 rounding of what was stored.
+
+The loop of corrections is not that of :mod:`mgnni.solve.refine`. There is one equation on one graph
+at a time, the states are corrected in place, and a residual is freed before the next one is
+measured, so a correction cannot be taken back.
 """
 
 from __future__ import annotations
@@ -26,13 +30,13 @@ from mgnni.graph.half import multiply_half_into
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.certify import certified_norms
 from mgnni.solve.equation import Equations
-from mgnni.solve.expansion import BLOCK, Expansion
+from mgnni.solve.expansion import Expansion
 from mgnni.solve.fixed_point import sufficient_steps
 from mgnni.solve.plan import Plan, full_precision
-from mgnni.solve.refine import GAIN, ROUNDS, SHARE, subnormal_floor, units_of
-from mgnni.solve.result import Options, Records, Solution
+from mgnni.solve.refine import GAIN, NEAR, ROUNDS, SHARE, units_of
+from mgnni.solve.result import Options, Solution
 from mgnni.solve.scratch import scratch
-from mgnni.solve.sweep import SMALL, Series, add_terms_of, evaluate
+from mgnni.solve.sweep import SMALL, Series, add_terms_of, evaluate, shaped
 from mgnni.solve.weights import Weights
 
 COLUMNS = 8  # per panel: rows of 32 bytes, the least that a GPU reads at a time
@@ -72,7 +76,7 @@ class ColumnPlan(Plan):
     def adjoint(self) -> ColumnPlan:
         """Returns the plan for the adjoint equations; itself if the operator is symmetric."""
         adjoint = self.equations.adjoint()
-        if adjoint.operator is self.equations.operator:
+        if adjoint is self.equations:
             return self
         return ColumnPlan(adjoint, self.options, self.method)
 
@@ -88,17 +92,9 @@ class ColumnPlan(Plan):
                 numbers.append(solver.solve(bias[index], z[index], begin))
         contractions = torch.tensor(self.equations.contractions, dtype=torch.float64)
         table = torch.stack([one[0] for one in numbers], 1)  # shape: (4, equations)
-        table = torch.cat([table[:3], contractions.unsqueeze(0), table[3:]])
-        records = Records(
-            table.unsqueeze(-1),
-            self.equations.scales,
-            self.equations.operator.norm.kind,
-            self.options.tol,
-            self.method.name,
-            subnormal_floor(z, z.size(1)),
-            tuple(one[1] for one in numbers),
-        )
-        return Solution(z, z.new_empty(0), records)
+        table = torch.cat([table[:3], contractions.unsqueeze(0), table[3:]]).unsqueeze(-1)
+        exhausted = tuple(one[1] for one in numbers)
+        return Solution(z, z.new_empty(0), self.records(z, table, self.method.name, exhausted))
 
 
 class _OneEquation:
@@ -138,7 +134,7 @@ class _OneEquation:
         found = None
         if start is not None:
             found = self._measure(bias, torch.mul(start, self.factor, out=z), double)
-        if found is None or not found.relative < 0.1:  # start from zero
+        if found is None or not found.relative < NEAR:  # start from zero
             z.zero_()
             found = Found(torch.tensor([1.0, 1.0, torch.inf]).double(), bias)
         # A residual below the rounding of its own evaluation says nothing.
@@ -164,49 +160,38 @@ class _OneEquation:
                 self.half = False
         return found, steps, exhausted
 
-    def _panels(self, order: Tensor) -> list[Tensor]:
-        return list(torch.split(order, COLUMNS))
-
     def _add(
         self, given: tuple[Tensor, float], z: Tensor, tol: float, max_iter: int
     ) -> tuple[int, bool]:
         """Adds the solution for a right-hand side and its factor to ``z``; returns iterations."""
         right, factor = given
-        expansion = self.method.expand(tol, max_iter)
+        operator, expansion = self.operator, self.method.expand(tol, max_iter)
         z.add_(right, alpha=factor)
         steps, nodes = 0, right.size(0)
         with scratch(right) as take:
             memory = [take(nodes * COLUMNS)]
-            for panel in self._panels(torch.argsort(expansion.degree, descending=True)):
+            for panel in torch.split(torch.argsort(expansion.degree, descending=True), COLUMNS):
                 basis = self.vectors[:, panel.to(self.vectors.device)]
-                total = _matrix(memory[0], nodes, panel)
+                total = shaped(memory[0], nodes, len(panel))
+                taken = int(expansion.degree[panel].max())
                 if self.half:
                     torch.mm(right, basis * factor, out=total)
                     # If not, the numbers exceed the range of float16.
-                    self.half = sum_in_half(self.operator, expansion, panel, total)
-                    taken = int(expansion.degree[panel].max())
+                    self.half = sum_in_half(operator, expansion, panel, total)
                 if not self.half:
-                    count = 3 if self._has_kernel(total) else 4
-                    memory += [take(nodes * COLUMNS) for _ in range(count - len(memory))]
-                    torch.mm(right, basis * factor, out=_matrix(memory[1], nodes, panel))
-                    taken = self._sweep(expansion, panel, memory)
+                    # A kernel computes a term in one pass, without memory for the product.
+                    kernel = operator.pattern.lines.fit(operator.values, total)
+                    memory += [take(nodes * COLUMNS) for _ in range(4 - kernel - len(memory))]
+                    c, before = (shaped(one, nodes, len(panel)) for one in memory[1:3])
+                    torch.mm(right, basis * factor, out=c)
+                    if kernel:
+                        add_terms_of(operator, expansion, panel, (total, c, before))
+                    else:
+                        scale = self.scale if nodes * len(self.values) > SMALL else 0
+                        taken = evaluate(operator, expansion, panel, memory, scale)
                 steps = max(steps, taken)
                 z.addmm_(total, basis.mT)
         return int(self.method.iterations(torch.tensor([[steps]]))), expansion.truncated
-
-    def _has_kernel(self, columns: Tensor) -> bool:
-        """Whether a kernel computes a term in one pass, without memory for the product."""
-        return self.operator.pattern.lines.fit(self.operator.values, columns)
-
-    def _sweep(self, expansion: Expansion, panel: Tensor, memory: list[Tensor]) -> int:
-        """Writes the change of the right-hand sides, in the second memory, to the first."""
-        operator = self.operator
-        if len(memory) == 3:
-            total, c, before = (_matrix(one, operator.num_nodes, panel) for one in memory)
-            add_terms_of(operator, expansion, panel, (total, c, before))
-            return int(expansion.degree[panel].max())
-        scale = self.scale if operator.num_nodes * len(self.values) > SMALL else 0
-        return evaluate(operator, expansion, panel, memory, scale)
 
     def _measure(self, bias: Tensor, z: Tensor, double: bool) -> Found:
         """Measures the residual at ``z``, in float64 if asked for."""
@@ -217,9 +202,9 @@ class _OneEquation:
         values = (self.equation.gamma * self.values).to(z.device, dtype)
         vectors = self.exact_vectors.to(dtype)
         one, other = (torch.empty(z.size(0) * COLUMNS, dtype=dtype, device=z.device) for _ in "12")
-        for panel in self._panels(torch.arange(z.size(1))):
+        for panel in torch.split(torch.arange(z.size(1)), COLUMNS):
             basis = vectors[:, panel.to(vectors.device)]
-            x, out = (_matrix(some, len(z), panel) for some in (one, other))
+            x, out = (shaped(some, len(z), len(panel)) for some in (one, other))
             if exact:
                 _product(z, basis, x)
             else:
@@ -244,11 +229,6 @@ class _OneEquation:
         if exact:  # the residual itself was rounded at the end
             numbers[::2] *= 1 + 64 * torch.finfo(z.dtype).eps
         return Found(numbers, residual)
-
-
-def _matrix(memory: Tensor, nodes: int, panel: Tensor) -> Tensor:
-    """Returns the first numbers of some memory as the columns of a panel."""
-    return memory[: nodes * len(panel)].view(nodes, len(panel))
 
 
 def _product(rows: Tensor, basis: Tensor, out: Tensor, beta: int = 0) -> None:
@@ -279,11 +259,9 @@ def sum_in_half(operator: Propagation, expansion: Expansion, columns: Tensor, c:
     size = max(float(high), -float(low)) or 1.0
     now = c.div_(size).to(STORED)
     before = torch.empty_like(now)
-    rows = size * expansion.block(0, min(BLOCK, highest + 1), columns, c)
-    c.mul_(rows[0] - size)
+    coefficient = expansion.terms(columns, c)
+    c.mul_(size * coefficient(0) - size)
     for k in range(1, highest + 1):
-        if k % BLOCK == 0:
-            rows = size * expansion.block(k, min(k + BLOCK, highest + 1), columns, c)
         before, now = now, multiply_half_into(operator, before, now, *expansion.step(k))
-        c.addcmul_(now, rows[k % BLOCK])
+        c.addcmul_(now, size * coefficient(k))
     return bool(c.sum().isfinite())

@@ -22,11 +22,10 @@ from mgnni.graph.memo import memoize
 from mgnni.graph.propagation import Propagation
 from mgnni.kernels import launches
 from mgnni.kernels.nvrtc import enter, why_not
-from mgnni.solve.certify import constant, to_frobenius
+from mgnni.solve.certify import to_frobenius
 from mgnni.solve.equation import Equations, one_if_shared, step_bounds
 from mgnni.solve.plan import Plan, full_precision
-from mgnni.solve.refine import subnormal_floor
-from mgnni.solve.result import Options, Records, Solution
+from mgnni.solve.result import Options, Solution
 from mgnni.solve.rounding import rounding_factors
 
 LARGEST = 2**25  # numbers in the states of all equations past which launches cost nothing
@@ -86,9 +85,25 @@ def _certificate_constants(
         max(operator.num_graphs, 1),
         None if weight is None else weight.double().contiguous(),
         operator.norm.kind == "max",
-        to_frobenius(operator),
+        to_frobenius(operator, operator.norm),
         *constant(numbers, torch.float64, operator.device).view(2, -1).unbind(),
     )
+
+
+@lru_cache(maxsize=1024)
+def constant(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Returns a small constant tensor, transferred to its device only once.
+
+    Args:
+        numbers (tuple[float, ...]): The entries.
+        dtype (torch.dtype): The dtype.
+        device (torch.device): The device.
+
+    Shapes:
+        - **output:** ``(len(numbers),)``
+    """
+    with torch.inference_mode(False):
+        return torch.tensor(numbers, dtype=dtype, device=device)
 
 
 @lru_cache(maxsize=64)
@@ -166,9 +181,8 @@ class DevicePlan(Plan):
         self, bias: Tensor, z: Tensor, eigenvalues: Tensor, iterations: Tensor
     ) -> Solution:
         """Measures the residual at the states, on the device."""
-        equations, operator = self.equations, self.equations.operator
+        weight, gamma = self.equations.weights.tensor, self.equations.gamma
         hop = self._hop(z)
-        weight, gamma = equations.weights.tensor, equations.gamma
         residual = torch.baddbmm(bias.expand(z.shape), hop, weight, alpha=gamma).sub_(z)
         constants = self._constants
         numbers = launches.certificates(
@@ -185,12 +199,9 @@ class DevicePlan(Plan):
             steps=constants.steps,
             factors=constants.factors,
         )
-        norm, tol = operator.norm.kind, self.options.tol
-        floor = subnormal_floor(z, operator.total_nodes)
         # A recorded CUDA graph reads the memory of its plan as long as it is replayed.
         owner = self if z.is_cuda and torch.cuda.is_current_stream_capturing() else None
-        records = Records(numbers, equations.scales, norm, tol, self.solver, floor, owner=owner)
-        return Solution(z, hop, records)
+        return Solution(z, hop, self.records(z, numbers, self.solver, owner=owner))
 
     def _hop(self, z: Tensor) -> Tensor:
         """As :meth:`Equations.hop`; in a single launch where separate products are slower."""

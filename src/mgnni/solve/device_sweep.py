@@ -10,8 +10,7 @@ from torch import Tensor
 
 from mgnni.kernels import launches
 from mgnni.kernels.terms import add_terms
-from mgnni.solve.certify import constant
-from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch
+from mgnni.solve.device import SHARE, DevicePlan, constant, fits_one_launch
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import recurrence, sufficient_terms
 from mgnni.solve.plan import Plan
@@ -129,9 +128,12 @@ class DeviceSweep(DevicePlan):
     def adjoint(self) -> DeviceSweep:
         """Returns the plan for the adjoint equations; itself if the operator is symmetric."""
         adjoint = self.equations.adjoint()
-        if adjoint.operator is self.equations.operator:
+        if adjoint is self.equations:
             return self
-        fallback = partial(_adjoint_of, self)
+
+        def fallback() -> Plan:
+            return self.fallback.adjoint()
+
         return DeviceSweep(adjoint, self.options, fallback, self.expansion, reuse=True)
 
     def _launch(self, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -201,7 +203,3 @@ class DeviceSweep(DevicePlan):
         """The number that the operator is divided by in Chebyshev polynomials."""
         operator = self.equations.operator
         return operator.norm_bound if operator.symmetric and operator.norm_bound else 1.0
-
-
-def _adjoint_of(plan: DevicePlan) -> Plan:
-    return plan.fallback.adjoint()

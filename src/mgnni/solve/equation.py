@@ -70,9 +70,14 @@ class Equations:
         return Equations(self.operator.double(), self.scales, self.gamma, weights)
 
     def adjoint(self) -> Equations:
-        r"""Returns the equations :math:`U_i = \gamma (P^{\top})^{m_i} U_i W_i^{\top} + G_i`."""
-        weights = self.weights.transposed()
-        return Equations(self.operator.adjoint(), self.scales, self.gamma, weights)
+        r"""Returns the equations :math:`U_i = \gamma (P^{\top})^{m_i} U_i W_i^{\top} + G_i`.
+
+        If operator and weights are symmetric, these are the same object.
+        """
+        operator, weights = self.operator.adjoint(), self.weights.transposed()
+        if operator is self.operator and weights is self.weights:
+            return self
+        return Equations(operator, self.scales, self.gamma, weights)
 
     @cached_property
     def step_bounds(self) -> list[float]:

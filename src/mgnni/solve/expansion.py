@@ -8,7 +8,7 @@ The degree that suffices for a tolerance is known in advance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -85,6 +85,25 @@ class Expansion:
         first = self._first
         rows = first[start:stop] if stop <= first.size(0) else self._rows(start, stop)
         return rows[:, order].to(like)
+
+    def terms(self, order: Tensor, like: Tensor) -> Callable[[int], Tensor]:
+        """Returns a function from ``k`` to the coefficients of term ``k``, computed in blocks.
+
+        It has to be called for rising ``k``, up to the highest degree of the given columns.
+        """
+        end = int(self.degree[order].max()) + 1
+        blocks: dict[int, Sequence[Tensor]] = {}
+
+        def term(k: int) -> Tensor:
+            number, place = divmod(k, BLOCK)
+            if number not in blocks:
+                blocks.clear()
+                start = k - place
+                rows = self.block(start, min(start + BLOCK, end), order, like)
+                blocks[number] = rows.unbind()
+            return blocks[number][place]
+
+        return term
 
 
 def neumann(equations: Equations, tol: float, max_iter: int) -> Expansion:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mgnni.graph.normalize import NodeNorm
+from mgnni.graph.normalize import DUAL, NodeNorm
 from mgnni.solve.anderson import AndersonMixing
-from mgnni.solve.certify import Graphs, graph_max, graph_sum, spread
+from mgnni.solve.certify import Graphs, graph_sum, node_norm, spread, to_frobenius
 from mgnni.solve.equation import Equations
 from mgnni.solve.plan import Method, Proposal
 from mgnni.solve.result import Records
@@ -47,12 +47,12 @@ def sufficient_steps(contraction: float, tol: float, nodes: int = 1) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class StateNorm:
+class StateNorm(NodeNorm):
     r"""A norm of states: a norm over the nodes, then a norm over the channels.
 
     Args:
-        kind (str, optional): Norm over the nodes, as in :class:`~mgnni.graph.normalize.NodeNorm`:
-            ``"frobenius"``, ``"max"`` or ``"sum"``. (default: :obj:`"frobenius"`)
+        kind (str, optional): Norm over the nodes: ``"frobenius"``, ``"max"`` or ``"sum"``.
+            (default: :obj:`"frobenius"`)
         weight (Tensor, optional): Weights of the nodes, ones by default.
         channels (str, optional): Norm over the channels: ``"frobenius"``, ``"max"`` or ``"sum"``.
             (default: :obj:`"frobenius"`)
@@ -71,8 +71,7 @@ class StateNorm:
 
     def dual(self) -> StateNorm:
         """Returns the norm in which the adjoint contracts by the same factor."""
-        other = {"frobenius": "frobenius", "max": "sum", "sum": "max"}
-        return StateNorm(other[self.kind], self.weight, other[self.channels])
+        return StateNorm(DUAL[self.kind], self.weight, DUAL[self.channels])
 
     def repeated(self, times: int) -> StateNorm:
         """Returns the norm for several copies of the nodes."""
@@ -81,29 +80,17 @@ class StateNorm:
 
     def __call__(self, graphs: Graphs, x: Tensor) -> Tensor:
         """Returns the norm of each graph in float64."""
-        columns = x.double().abs().T  # shape: (channels, num_nodes)
-        if self.kind == "frobenius":
-            columns = graph_sum(graphs, columns.square()).sqrt()
-        elif self.kind == "max":
-            weighted = columns if self.weight is None else columns / self.weight
-            columns = graph_max(graphs, weighted)
-        else:
-            weighted = columns if self.weight is None else columns * self.weight
-            columns = graph_sum(graphs, weighted)
+        columns = node_norm(graphs, self, x.double().abs().T)  # shape: (channels, num_graphs)
         if self.channels == "max":
             return columns.amax(0) if len(columns) else columns.sum(0)
         return columns.square().sum(0).sqrt() if self.channels == "frobenius" else columns.sum(0)
 
     def to_frobenius(self, graphs: Graphs, like: Tensor) -> Tensor:
         """Returns the factor from this norm to the Frobenius norm, per graph."""
-        ones = like.new_ones(like.size(0), dtype=torch.float64)
-        weight = ones if self.weight is None else self.weight.double()
-        if self.kind == "max":
-            factor = graph_sum(graphs, weight.square()).sqrt()
-        elif self.kind == "sum":
-            factor = graph_max(graphs, 1 / weight)
-        else:
-            factor = graph_sum(graphs, torch.zeros_like(ones)) + 1
+        weight = like.new_ones(len(like)) if self.weight is None else self.weight
+        factor = to_frobenius(graphs, NodeNorm(self.kind, weight.double()))
+        if factor is None:
+            factor = like.new_ones(graphs.num_graphs, dtype=torch.float64)
         return factor * (like.size(1) ** 0.5 if self.channels == "max" else 1.0)
 
 

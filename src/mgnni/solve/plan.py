@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import Expansion
-from mgnni.solve.result import Options, Solution
+from mgnni.solve.result import Options, Records, Solution
 from mgnni.solve.weights import Weights
 
 if TYPE_CHECKING:
@@ -148,6 +149,33 @@ class Plan(ABC):
     @abstractmethod
     def adjoint(self) -> Plan:
         """Returns the plan for the adjoint equations. It shares what both have in common."""
+
+    def records(
+        self,
+        z: Tensor,
+        numbers: Tensor,
+        solver: str,
+        exhausted: tuple[bool, ...] | None = None,
+        owner: object = None,
+    ) -> Records:
+        """Returns the records of a solve.
+
+        Args:
+            z (Tensor): The states.
+            numbers (Tensor): What was measured, see :class:`~mgnni.solve.result.Records`.
+            solver (str): The solver that was used.
+            exhausted (tuple[bool, ...], optional): Per equation, whether the budget ran out.
+            owner (object, optional): Kept alive with the numbers.
+
+        Shapes:
+            - **z:** ``(equations, num_nodes, channels)``
+            - **numbers:** ``(5, equations, num_graphs)``
+        """
+        operator, info = self.equations.operator, torch.finfo(z.dtype)
+        entries = operator.total_nodes * z.size(-1)
+        floor = 4 * info.smallest_normal * info.eps * math.sqrt(entries)
+        how = (operator.norm.kind, self.options.tol, solver)
+        return Records(numbers, self.equations.scales, *how, floor, exhausted, owner)
 
     def previous(self) -> Previous:
         """Returns what the next pass can reuse."""

@@ -62,12 +62,12 @@ def prepare(equations: Equations, options: Options, previous: Previous | None = 
             the eigenvalue kernel.
     """
     kernels = has_kernels(equations, options)
+    fallback = partial(_fallback, equations, options)
     if kernels and device_rows.fits(equations, options):
-        return device_rows.DeviceRows(equations, options, partial(_fallback, equations, options))
+        return device_rows.DeviceRows(equations, options, fallback)
     sweeps = kernels and device_sweep.fits(equations, options)
     before = None if previous is None else previous.device
     if sweeps and not device_sweep.synchronises(equations):
-        fallback = partial(_fallback, equations, options)
         return device_sweep.DeviceSweep(equations, options, fallback, before)
     weight = equations.weights.tensor
     if not bool(weight.sum().isfinite()):  # a cheap test first, which may overflow
@@ -80,7 +80,6 @@ def prepare(equations: Equations, options: Options, previous: Previous | None = 
         expansions = previous.expansions if reuse else None
     if not sweeps or options.memory != "fast":
         return _refined(equations, options, expansions)
-    fallback = partial(_fallback, equations, options)
     return device_sweep.DeviceSweep(equations, options, fallback, before, reuse=reuse)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -13,7 +12,7 @@ from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure
 from mgnni.solve.equation import Equations, one_if_shared
 from mgnni.solve.fixed_point import sufficient_steps
 from mgnni.solve.plan import Method, Plan, Proposal, full_precision
-from mgnni.solve.result import Options, Records, Solution
+from mgnni.solve.result import Options, Solution
 
 ROUNDS = 8  # largest number of corrections; each must halve the residual
 GAIN = 0.05  # what a correction should leave of the residual
@@ -48,8 +47,7 @@ class RefinedPlan(Plan):
     def adjoint(self) -> RefinedPlan:
         """Returns the plan for the adjoint equations; itself if all is symmetric."""
         adjoint = self.equations.adjoint()
-        same = adjoint.operator is self.equations.operator
-        if same and adjoint.weights is self.equations.weights:
+        if adjoint is self.equations:
             return self
         return RefinedPlan(adjoint, self.options, self.method.prepared_for(adjoint))
 
@@ -135,20 +133,13 @@ class RefinedPlan(Plan):
         return Refined(z, found, iterations, exhausted)
 
     def _solution(self, refined: Refined, hop: Tensor) -> Solution:
-        equations, found, z = self.equations, refined.found, refined.z
-        contraction = torch.tensor(equations.contractions, dtype=torch.float64).unsqueeze(1)
+        found, z = refined.found, refined.z
+        contraction = torch.tensor(self.equations.contractions, dtype=torch.float64).unsqueeze(1)
         numbers = [found.residual_norm, found.reference, found.error_bound]
-        numbers += [contraction.expand_as(numbers[0]), refined.iterations.double()]
-        records = Records(
-            torch.stack([one.expand_as(numbers[0]) for one in numbers]),
-            equations.scales,
-            equations.operator.norm.kind,
-            self.options.tol,
-            self.method.name,
-            subnormal_floor(z, equations.operator.total_nodes),
-            (refined.exhausted,) * len(equations),
-        )
-        return Solution(z, hop, records)
+        numbers += [contraction, refined.iterations.double()]
+        table = torch.stack([one.expand_as(numbers[0]) for one in numbers])
+        exhausted = (refined.exhausted,) * len(self.equations)
+        return Solution(z, hop, self.records(z, table, self.method.name, exhausted))
 
     def _empty(self, bias: Tensor) -> Solution:
         """Without nodes or channels, the empty state solves the equations."""
@@ -181,17 +172,3 @@ def units_of(operator: Propagation, bias: Tensor) -> Tensor | None:
         return None
     usable = (size > 0) & size.isfinite()
     return torch.where(usable, 2.0 ** size.log2().floor(), 1.0)
-
-
-def subnormal_floor(z: Tensor, nodes: int) -> float:
-    """Residuals up to this size consist of subnormal numbers only.
-
-    Args:
-        z (Tensor): The states.
-        nodes (int): Number of nodes, including those of other processes.
-
-    Shapes:
-        - **z:** ``(equations, num_nodes, channels)``
-    """
-    info = torch.finfo(z.dtype)
-    return 4 * info.smallest_normal * info.eps * math.sqrt(nodes * z.size(-1))

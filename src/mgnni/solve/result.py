@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,6 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from mgnni.errors import ArgumentError, check_choice
+
+MEMORY = ("fast", "low", "half")
+ON_FAILURE = ("raise", "warn")
 
 
 class Status(enum.Enum):
@@ -98,6 +104,12 @@ class SolveResult(SolveStats):
     """
 
     value: Tensor = field(repr=False)
+
+    @classmethod
+    def of(cls, value: Tensor, records: Sequence[SolveStats]) -> SolveResult:
+        """Returns states with the worst of their records; ``vmap`` makes one record per member."""
+        worst = max(records, key=lambda one: one.relative_residual)
+        return cls(value=value, **{one.name: getattr(worst, one.name) for one in fields(worst)})
 
 
 class Acceptance(NamedTuple):
@@ -222,13 +234,33 @@ class Solution:
 
 @dataclass(frozen=True)
 class Options:
-    """How equations shall be solved; see :func:`mgnni.solve_equilibrium`."""
+    """How equations shall be solved; see :func:`mgnni.solve_equilibrium`.
+
+    All but the name of the solver is checked here. Which solvers there are is known to
+    :mod:`mgnni.solve.prepare`.
+    """
 
     solver: str = "auto"
     tol: float = 1e-6
     max_iter: int | None = None
     warm_start: bool = False
     memory: str = "fast"
+    on_failure: str = "raise"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tol, (int, float)) or not 0 < self.tol < 1:
+            raise ArgumentError(
+                f"'tol' must lie in (0, 1), because it bounds a relative residual (got "
+                f"{self.tol!r}); 1e-6 suits float32"
+            )
+        steps = self.max_iter
+        if steps is not None and (not isinstance(steps, int) or steps < 1):
+            raise ArgumentError(
+                f"'max_iter' must be a positive int, or None for a number that provably suffices "
+                f"(got {steps!r})"
+            )
+        check_choice("memory", self.memory, MEMORY)
+        check_choice("on_failure", self.on_failure, ON_FAILURE)
 
 
 @dataclass

@@ -27,8 +27,7 @@ class Wide(Method):
         """Expands as far as the remaining eigenvalues of the weight need."""
         equations = self.equations
         spectrum = equations.operator.spectrum
-        blocks = spectrum.blocks
-        s = torch.cat([block.eigenvalues.flatten() for block in blocks])
+        s = torch.cat([block.eigenvalues.flatten() for block in spectrum.blocks])
         order = s.abs().argsort(descending=True)  # rows that need more products come first
         back = torch.argsort(order)
         s = s[order]
@@ -39,17 +38,11 @@ class Wide(Method):
         degrees, truncated = [], False
         for index in range(len(equations)):
             if index == 0 or not shared:
-                parts = [block.eigenvectors.mT @ bias[index][block.nodes] for block in blocks]
-                rows = torch.cat([part.flatten(0, 1) for part in parts])[order]
+                rows = spectrum.coordinates(bias[index])[order]
             change, degree = self._solve_rows(index, rows, s, s_cpu, tol, max_iter)
             truncated |= degree > max_iter
             degrees.append(min(degree, max_iter))
-            pieces = torch.split(change[back], [block.nodes.numel() for block in blocks])
-            states = [
-                (block.eigenvectors @ piece.view(*block.nodes.shape, -1)).flatten(0, 1)
-                for block, piece in zip(blocks, pieces, strict=True)
-            ]
-            torch.add(bias[index], torch.cat(states)[spectrum.place], out=z[index])
+            torch.add(bias[index], spectrum.states(change[back]), out=z[index])
         steps = torch.tensor(degrees).unsqueeze(1).expand(-1, equations.operator.num_graphs)
         return Proposal(z, steps, truncated)
 

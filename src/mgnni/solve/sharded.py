@@ -23,7 +23,7 @@ from mgnni.solve.sweep import Chebyshev, Series, evaluate
 class ShardedSeries(Series):
     """Truncated Neumann series over several processes."""
 
-    def sweep(self, bias: Tensor, expansion: Expansion) -> tuple[Tensor, list[int]]:
+    def together(self, bias: Tensor, expansion: Expansion) -> tuple[Tensor, list[int]]:
         """Returns the states of this process, and the number of products of each equation."""
         operator = cast(ShardedPropagation, self.equations.operator)
         vectors = self.equations.weights.eigenpairs.vectors
@@ -46,6 +46,8 @@ class ShardedSeries(Series):
             ordered = change.index_select(1, torch.argsort(place)).view(nodes, count, channels)
         z = torch.baddbmm(bias, ordered.permute(1, 0, 2), vectors.mT)
         return z, degrees.view(count, -1).amax(1).tolist()
+
+    in_panels = together  # every process has few columns already
 
 
 class ShardedChebyshev(ShardedSeries, Chebyshev):

@@ -51,21 +51,18 @@ class Series(Method):
                 del self.expansions[next(iter(self.expansions))]  # the oldest
             self.expansions[tol, max_iter] = self.expand(tol, max_iter)
         expansion = self.expansions[tol, max_iter]
-        z, degrees = self.sweep(bias, expansion)
+        # The choice depends on one equation alone, not on what is solved beside it.
+        panels = bias.device.type == "cpu" and bias[0].numel() > SMALL
+        z, degrees = (self.in_panels if panels else self.together)(bias, expansion)
         steps = self.iterations(torch.tensor(degrees).unsqueeze(1))
         steps = steps.expand(-1, self.equations.operator.num_graphs)
         return Proposal(z, steps, expansion.truncated)
 
-    def sweep(self, bias: Tensor, expansion: Expansion) -> tuple[Tensor, list[int]]:
-        """Returns the states, and the number of products of each equation."""
-        # The choice depends on one equation alone, not on what is solved beside it.
-        if bias.device.type == "cpu" and bias[0].numel() > SMALL:
-            return self._in_panels(bias, expansion)
-        degrees: list[int] = expansion.degree.view(len(bias), -1).amax(1).tolist()
-        return self._together(bias, expansion), degrees
+    def in_panels(self, bias: Tensor, expansion: Expansion) -> tuple[Tensor, list[int]]:
+        """Processes every equation separately, some columns at a time.
 
-    def _in_panels(self, bias: Tensor, expansion: Expansion) -> tuple[Tensor, list[int]]:
-        """Processes every equation separately, some columns at a time."""
+        Returns the states, and the number of products of each equation.
+        """
         equations = self.equations
         count, nodes, channels = bias.shape
         vectors = equations.weights.eigenpairs.vectors
@@ -80,7 +77,7 @@ class Series(Method):
                     extra = -panel.numel() % LANES if panel.numel() > 1 else 0
                     basis = pad(vectors[index][:, panel], (0, extra))
                     columns = index * channels + pad(panel, (0, extra), value=int(panel[-1]))
-                    total, c = (_shaped(one, nodes, basis.size(1)) for one in memory[:2])
+                    total, c = (shaped(one, nodes, basis.size(1)) for one in memory[:2])
                     torch.mm(bias[index], basis, out=c)
                     scale = equations.scales[index]
                     taken = evaluate(equations.operator, expansion, columns, memory, scale)
@@ -88,8 +85,11 @@ class Series(Method):
                     states[index].addmm_(total, basis.mT)
             return states, steps
 
-    def _together(self, bias: Tensor, expansion: Expansion) -> Tensor:
-        """Processes all columns of all equations side by side: few calls, each of much work."""
+    def together(self, bias: Tensor, expansion: Expansion) -> tuple[Tensor, list[int]]:
+        """Processes all columns of all equations side by side: few calls, each of much work.
+
+        Returns the states, and the number of products of each equation.
+        """
         operator, vectors = self.equations.operator, self.equations.weights.eigenpairs.vectors
         count, nodes, channels = bias.shape
         order = torch.argsort(expansion.degree, descending=True, stable=True)
@@ -114,7 +114,8 @@ class Series(Method):
             # Restore the order of the eigenvectors.
             ordered = torch.index_select(columns, 1, back, out=spare)
             change = ordered.view(nodes, count, channels).permute(1, 0, 2)
-            return torch.baddbmm(bias, change, vectors.mT)
+            z = torch.baddbmm(bias, change, vectors.mT)
+        return z, expansion.degree.view(count, -1).amax(1).tolist()
 
 
 class Chebyshev(Series):
@@ -147,16 +148,7 @@ def add_terms_of(
     """As :func:`evaluate`, by one CUDA kernel per term; matrices ``(num_nodes, columns)``."""
     total, t, t_before = memory
     widths = _widths(expansion.degree[order], 1)
-    blocks: dict[int, Tensor] = {}
-
-    def coefficient(k: int) -> Tensor:
-        start = k - k % BLOCK
-        if start not in blocks:
-            blocks.clear()
-            stop = min(start + BLOCK, len(widths))
-            blocks[start] = expansion.block(start, stop, order, total)
-        return blocks[start][k - start]
-
+    coefficient = expansion.terms(order, total)
     torch.mul(t, coefficient(0) - 1, out=total)
     matrix = operator.pattern.lines, operator.values.detach()
     add_terms(*matrix, t, t_before, total, widths, coefficient, expansion.step)
@@ -197,18 +189,16 @@ def evaluate(
         - **memory:** ``(num_nodes, columns)`` each, or larger
     """
     nodes, width = operator.num_nodes, order.numel()
-    total, t, t_before, spare = (_shaped(one, nodes, width) for one in memory)
+    total, t, t_before, spare = (shaped(one, nodes, width) for one in memory)
     widths = _widths(expansion.degree[order], LANES)
     highest = len(widths) - 1
-    rows = expansion.block(0, min(BLOCK, highest + 1), order, total).unbind()
-    torch.mul(t, rows[0] - 1, out=total)
+    coefficient = expansion.terms(order, total)
+    torch.mul(t, coefficient(0) - 1, out=total)
     part = total  # the remaining columns
     # The graphs of a batch would wait for one another, and so depend on each other.
     tail = expansion.tail if scale and operator.batch is None else None
     size = t if tail is None else frobenius(operator, t)
     for k in range(1, highest + 1):
-        if k % BLOCK == 0:
-            rows = expansion.block(k, min(k + BLOCK, highest + 1), order, total).unbind()
         if widths[k] < width:
             width = widths[k]
             part = total[:, :width]
@@ -216,20 +206,20 @@ def evaluate(
             if k > 1:
                 t_before, spare = _narrow(t_before, width, spare), t_before
             else:
-                t_before = _shaped(t_before, nodes, width)
+                t_before = shaped(t_before, nodes, width)
         if width == 1 and not expansion.chebyshev and memory[1].numel() >= LANES * nodes > 0:
             limit = (scale, tail.tol * float(size) * total.size(1) ** -0.5) if tail else (0, 0.0)
             column, t = int(order[0]), t.clone()
             return _last_column(operator, expansion, column, k, t, total[:, 0], memory[1], *limit)
         factor, beta = expansion.step(k)
         t, t_before = operator.multiply_into(t_before, t, factor, beta), t
-        row = rows[k % BLOCK][:width]
+        row = coefficient(k)[:width]
         part.addcmul_(t, row)
         if tail is None or k % scale or k < EARLY * scale or k == highest:
             continue
         if width > LANES or k % (EARLY * scale) == 0:  # the check costs one or two passes
             rest = tail.ratio[order[:width]].to(row) * row
-            change = torch.sub(t, t_before, out=_shaped(spare, nodes, width)).mul_(rest)
+            change = torch.sub(t, t_before, out=shaped(spare, nodes, width)).mul_(rest)
             # The remaining columns get their share of the tolerance.
             share = tail.tol * (width / total.size(1)) ** 0.5
             if bool((scale * frobenius(operator, change) <= share * size).all()):
@@ -267,7 +257,7 @@ def _last_column(
     nodes, tail = t.numel(), expansion.tail
     highest = int(expansion.degree[column])
     ratio = 0.0 if tail is None else float(tail.ratio[column])
-    terms = _shaped(room, min(room.numel() // nodes, BLOCK), nodes)
+    terms = shaped(room, min(room.numel() // nodes, BLOCK), nodes)
     rows = terms.unsqueeze(-1).unbind()
     while k <= highest:
         count = min(len(rows), highest + 1 - k)
@@ -289,11 +279,11 @@ def _last_column(
     return highest
 
 
-def _shaped(memory: Tensor, rows: int, width: int) -> Tensor:
+def shaped(memory: Tensor, rows: int, width: int) -> Tensor:
     """The beginning of other memory as a contiguous matrix."""
     return memory.view(-1)[: rows * width].view(rows, width)
 
 
 def _narrow(columns: Tensor, width: int, into: Tensor) -> Tensor:
     """Copies the first columns into other memory, where they are contiguous."""
-    return _shaped(into, columns.size(0), width).copy_(columns[:, :width])
+    return shaped(into, columns.size(0), width).copy_(columns[:, :width])

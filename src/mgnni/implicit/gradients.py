@@ -1,8 +1,9 @@
-"""Gradients of the weight and of the entries of the operator, given the adjoint states."""
+"""Gradients of an equilibrium: of its bias, its weight and the entries of the operator."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -10,6 +11,50 @@ from torch import Tensor
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.columns import COLUMNS
 from mgnni.solve.products import tall_product
+
+if TYPE_CHECKING:
+    from mgnni.implicit.linear import Request
+
+
+def gradients(
+    solve: Callable[..., Tensor],
+    request: Request,
+    z: Tensor,
+    weight: Tensor,
+    hop: Tensor | None,
+    wanted: Sequence[bool],
+    grad: Tensor,
+) -> tuple[Tensor | None, ...]:
+    r"""Solves the adjoint equation and returns the gradients of values, weight and bias.
+
+    Args:
+        solve (Callable): ``Equilibrium.apply``, or ``Equilibrium.forward`` in a custom op, which
+            is not differentiated further.
+        request (Request): How the equations were solved.
+        z (Tensor): The states.
+        weight (Tensor): The weights.
+        hop (Tensor, optional): :math:`P^m Z`, if it was kept.
+        wanted (Sequence[bool]): Which of the three gradients are needed.
+        grad (Tensor): The cotangent of the states.
+
+    Shapes:
+        - **z, hop, grad:** ``(equations, num_nodes, channels)``
+        - **weight:** ``(equations, channels, channels)``
+    """
+    wants_values, wants_weight, wants_bias = wanted
+    adjoint = request.adjoint()
+    values = adjoint.propagation.values
+    u = solve(values if values.requires_grad else None, weight.mT, grad, adjoint)
+    grad_values = grad_weight = None
+    if wants_weight:
+        if hop is None or torch.is_grad_enabled():  # second derivatives need its graph
+            grad_weight = grad_weight_of(request.propagation, request.scales, request.gamma, z, u)
+        else:
+            grad_weight = request.gamma * tall_product(hop, u)
+    if wants_values:
+        cotangent = request.gamma * (u @ weight.mT)
+        grad_values = grad_values_of(request.propagation, request.scales, z, cotangent)
+    return grad_values, grad_weight, u if wants_bias else None
 
 
 def grad_weight_of(
