@@ -98,6 +98,16 @@ def test_sparse_product_has_correct_derivatives(device):
     assert gradgradcheck(product, (weight,), nondet_tol=1e-12)
 
 
+def test_sparse_features_have_gradients_in_every_pass(device):
+    dense = bag_of_words().to(device).requires_grad_()
+    features = dense.detach().to_sparse_csr().requires_grad_()
+    mlp = make((13, 6, 4), device, dropout=0.0)
+    (expected,) = torch.autograd.grad(mlp(dense).square().sum(), dense)
+    for _ in range(2):
+        (found,) = torch.autograd.grad(mlp(features).square().sum(), features)
+        torch.testing.assert_close(found.to_dense(), expected.where(dense != 0, 0.0))
+
+
 @pytest.mark.parametrize("keyed", [False, True])
 def test_sparse_features_give_the_output_of_dense_ones(keyed, device):
     x = bag_of_words().to(device)
@@ -165,7 +175,7 @@ def test_caches_made_in_inference_mode_serve_training(training, device):
         mlp(x)
     features = mlp._cache[1]
     transposed, order = features.pattern.transposed
-    made = (features.values, features.pattern.row, features.place, order, transposed.col)
+    made = (features.pattern.row, features.place, order, transposed.col)
     assert not any(tensor.is_inference() for tensor in made)
     mlp.train()(x).sum().backward()
     assert mlp._cache[1] is features

@@ -126,8 +126,9 @@ def lattice_error(
     """
     hops = _hops(side, dimensions)
     square = _kernel(hops, kernel, decay).square()
-    near = float(square[hops <= check_int("radius", radius, least=0)].sum() / square.sum())
-    return noise + (1 - 2 * noise) * math.acos(min(near, 1.0) ** 0.5) / math.pi
+    # The share of the other inputs, 1 - rho^2, is exactly zero if there are none.
+    far = float(square[hops > check_int("radius", radius, least=0)].sum() / square.sum())
+    return noise + (1 - 2 * noise) * math.asin(min(far, 1.0) ** 0.5) / math.pi
 
 
 def _hops(side: int, dimensions: int, num_lattices: int = 1) -> Tensor:

@@ -27,8 +27,8 @@ def lost_process() -> Iterator[None]:
         rank, size = dist.get_rank(), dist.get_world_size()
         raise LostProcessError(
             f"process {rank} of {size} (from 0): another process has ended or does not answer "
-            f"({reason[:120]}); look for its error above, and start again with --resume, also "
-            "with fewer processes"
+            f"({reason[:120]}); look for its error above, and start again (mgnni train with "
+            "--resume), also with fewer processes"
         ) from error
 
 

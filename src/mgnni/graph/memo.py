@@ -188,7 +188,14 @@ def memoize_differentiable(
     return differentiable
 
 
-adjoint_of = uncompiled(Propagation.adjoint)
+@uncompiled
+def adjoint_of(propagation: Propagation) -> Propagation:
+    """Return ``propagation.adjoint()``, outside of the graph if a model is compiled.
+
+    Args:
+        propagation (Propagation): The operator.
+    """
+    return propagation.adjoint()
 
 
 class _Options(TypedDict, total=False):

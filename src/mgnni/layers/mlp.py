@@ -63,9 +63,10 @@ class MLP(nn.Module):
         """Return the first linear map of sparse features, with dropout of their entries."""
         if self._cache is None or self._cache[0] is not x:  # keeps the transpose between passes
             pattern = Pattern(x.crow_indices(), x.col_indices(), x.size(1))
-            self._cache = (x, SparseFeatures(pattern, x.values()))
+            self._cache = (x, SparseFeatures(pattern))
         features, weight = self._cache[1], linear.weight
-        values = dropout(features.values.to(weight.dtype), features.place_for(dropout))
+        # Read in every pass: the values of features that require grad have a graph.
+        values = dropout(x.values().to(weight.dtype), features.place_for(dropout))
         product = weighted_sum(values.unsqueeze(1), weight.mT.unsqueeze(1), features.pattern)
         return product.squeeze(1) + linear.bias
 
@@ -90,18 +91,13 @@ def sparse_features(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class SparseFeatures:
-    r"""Sparse features, with what follows from their pattern.
+    """What follows from the pattern of sparse features.
 
     Args:
         pattern (Pattern): Sparsity pattern, with one row per node.
-        values (torch.Tensor): Values of the entries.
-
-    Shapes:
-        - **values:** :math:`(nnz)`
     """
 
     pattern: Pattern
-    values: Tensor
 
     @cached_property
     @torch.inference_mode(False)  # cached tensors are also used in training

@@ -79,7 +79,8 @@ def _last_state(output: Path) -> dict[str, Any] | None:
     output.mkdir(parents=True, exist_ok=True)
     if not (output / STATE).exists():
         return None
-    state: dict[str, Any] = torch.load(output / STATE, weights_only=True)
+    # On the CPU, because processes with other GPUs get a copy.
+    state: dict[str, Any] = torch.load(output / STATE, map_location="cpu", weights_only=True)
     return state
 
 
