@@ -63,7 +63,7 @@ class Request:
     options: Options
     cache: Cache | None
     log: SolveLog = field(default_factory=SolveLog)
-    deferred: bool = field(default_factory=lambda: is_deferred.get())
+    deferred: bool = field(default_factory=is_deferred.get)
     grad_enabled: bool = field(default_factory=torch.is_grad_enabled)
     keeps_states: bool = True  # whether the cache may keep states; compiled graphs overwrite them
     order: int = 0  # 0 for the equations, 1 for their adjoint, 2 for the adjoint of that

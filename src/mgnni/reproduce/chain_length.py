@@ -109,9 +109,8 @@ def weighted_majority(fitted: Fitted, graph: Data) -> float | None:
 
     where :math:`s` is :math:`\pm 1` at the nodes of the two colours and 0 elsewhere: a count in
     which nearer nodes have larger weights. If its sign is not that of the count, the largest
-    eigenvalue of :math:`g(F)` does not tell the majority at this node, whatever the weights and
-    the tolerance are. The share is that of the best scale, over all nodes, in float64. None for
-    other data and models.
+    eigenvalue of :math:`g(F)` does not tell the majority at this node, at any tolerance. The
+    share is that of the best scale, over all nodes, in float64. None for other data and models.
 
     Args:
         fitted (Fitted): The trained models.

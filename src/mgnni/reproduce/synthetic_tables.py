@@ -63,9 +63,9 @@ def _weighted_note(found: Found) -> list[str]:
         return []
     return [
         "weighted majority: share of all nodes at which the exact solution of the best scale has "
-        "the sign of the majority, for the largest eigenvalue that g(F) can have. Far from the "
-        "colours a model cannot be better, because nearer colours have larger weights; close to "
-        "them, it can combine several scales and eigenvalues."
+        "the sign of the majority, for the largest eigenvalue that g(F) can have, which dominates "
+        "far from the colours. Nearer colours have larger weights. Close to them, a model can "
+        "combine several scales and eigenvalues, and be better."
     ]
 
 
