@@ -1,9 +1,9 @@
-"""Measure the range of chains against the scale, and draw it.
+"""Measure the range of chains against the scale, and the influence by distance, and draw them.
 
     python benchmarks/chain_range.py          # measure, store and draw
-    python benchmarks/chain_range.py --draw   # draw the stored result
+    python benchmarks/chain_range.py --draw   # draw the stored results
 
-The results are benchmarks/results/range-scales.json and range-scales.png.
+The results are range-scales and range-chains in benchmarks/results, as .json and .png.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mgnni import Propagation
+from mgnni.cli.range_output import draw_range
 from mgnni.figures import COLORS, FAINT, INK, new_figure
 from mgnni.range import line_influence, resolvent_rows, sound_range
 from mgnni.range.influence import Resolvent
@@ -24,6 +28,10 @@ from mgnni.range.influence import Resolvent
 RESULTS = Path(__file__).parent / "results"
 THETA, GAMMAS, SCALES = 1e-6, (0.5, 0.8, 0.95), (1, 2, 4, 8, 16, 32, 64)
 LENGTH = 16001  # nodes, so that no range ends at an end
+COMMAND = (
+    "range chains --option length=1000 num_chains_per_class=1 directed=false train_fraction=0.3 "
+    "--samples 100 --scales 1 8 64"
+)
 
 
 def measure() -> dict[str, Any]:
@@ -55,6 +63,21 @@ def measure() -> dict[str, Any]:
                 }
             )
     return {"theta": THETA, "length": LENGTH, "rows": rows}
+
+
+def measure_influence() -> dict[str, Any]:
+    """Return the result of ``mgnni range`` on a chain, with the digits that a figure shows."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "mgnni", *COMMAND.split(), "--output", folder]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        found = json.loads((Path(folder) / "range.json").read_text("utf-8"))
+    for one in found["ranges"]:
+        one["profile"] = {"largest": one["profile"]["largest"]}
+        for curve in (one["profile"], one):
+            for name, values in curve.items():
+                if isinstance(values, list):
+                    curve[name] = [float(f"{value:.4g}") for value in values]
+    return found
 
 
 def _last(influence: torch.Tensor) -> int:
@@ -104,8 +127,11 @@ def draw(stored: dict[str, Any], path: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draw", action="store_true", help="draw the stored result only")
-    path = RESULTS / "range-scales.json"
+    parser.add_argument("--draw", action="store_true", help="draw the stored results only")
+    scales, chains = RESULTS / "range-scales.json", RESULTS / "range-chains.json"
     if not parser.parse_args().draw:
-        path.write_text(json.dumps(measure(), indent=1) + "\n", "utf-8")
-    draw(json.loads(path.read_text("utf-8")), path.with_suffix(".png"))
+        scales.write_text(json.dumps(measure(), indent=1) + "\n", "utf-8")
+        chains.write_text(json.dumps(measure_influence()) + "\n", "utf-8")
+    draw(json.loads(scales.read_text("utf-8")), scales.with_suffix(".png"))
+    with chains.with_suffix(".png").open("wb") as file:
+        draw_range(json.loads(chains.read_text("utf-8")), file)
