@@ -170,15 +170,19 @@ def _labels(
         floor = y[place + 1] + gap if place + 1 < len(y) else bottom + gap / 2
         y[place] = max(y[place], floor) if below > 0 else y[place]
     margin = axes.get_yaxis_transform()
+    longest = max(curve.length[-1] for curve in curves)
     for curve, level in zip(ordered, y, strict=True):
         name, end = curve.row.name, curve.mean[-1]
         color, marker, _ = looks[name]
         point = axes.transData.transform((curve.length[-1], end))
         start = axes.transAxes.inverted().transform(point)[0]
-        axes.plot([start, 1.03], [end, level], transform=margin, color=color, lw=0.6, clip_on=False)
+        ends = curve.length[-1] < longest  # a line to its name would look like its continuation
+        if not ends:
+            line = [start, 1.03], [end, level]
+            axes.plot(*line, transform=margin, color=color, lw=0.6, clip_on=False)
         axes.plot(1.03, level, marker, ms=4, transform=margin, color=color, clip_on=False)
         axes.annotate(
-            f"{curve.row.title}  {end:.0f} %",
+            f"{curve.row.title}  {end:.0f} %{f', {curve.length[-1]} nodes' if ends else ''}",
             (1.03, level),
             (7, 0),
             xycoords=margin,
