@@ -3,8 +3,8 @@
     python benchmarks/low_memory.py --nodes 50000000 --edges 500000000 --device cuda
 
 needs torch, PyG, numpy and scipy, and the library on the path (``PYTHONPATH=src``). The graph is
-made on the device, in blocks; the features stay on the host. Every mode is warmed up on a small
-graph. Stores time, memory and certified error as JSON, in
+made on the device, in blocks; the features stay on the host. Times are those of the second step,
+as the first one also compiles kernels and allocates memory. Stores time, memory and certified error as JSON, in
 ``benchmarks/results/low-memory-DEVICE.json``.
 """
 
@@ -32,7 +32,6 @@ from mgnni.train.report import commit, device_name, versions
 RESULTS = Path(__file__).parent / "results"
 CLASSES = 8
 ROWS = 2**20  # rows of features that are drawn at a time
-WARM_UP = 2**16  # nodes of the graph of the warm-up
 
 
 def arguments() -> argparse.Namespace:
@@ -151,13 +150,11 @@ def main() -> None:
     x, y = x.pin_memory() if options.pin_memory else x, y.to(device)
     drawn = clock(device)
     print(f"features in {drawn - made:.1f} s", flush=True)
-    few = min(WARM_UP, options.nodes)
-    small = random_propagation(few, 8 * few, options.seed, device)
     rows = []
     for memory in options.memory:
-        step(options, memory, x[:few], y[:few], small)
-        gc.collect()
         try:
+            step(options, memory, x, y, graph)
+            gc.collect()
             row = step(options, memory, x, y, graph)
         except torch.OutOfMemoryError as error:
             text = str(error).partition("\n")[0]
