@@ -4,8 +4,8 @@
 
 needs torch, PyG, numpy and scipy, and the library on the path (``PYTHONPATH=src``). The graph is
 made on the device, in blocks; the features stay on the host. Times are those of the second step,
-as the first one also compiles kernels and allocates memory. Stores time, memory and certified error as JSON, in
-``benchmarks/results/low-memory-DEVICE.json``.
+because the first one also compiles kernels and allocates memory. Stores time, memory and certified
+error as JSON, in ``benchmarks/results/low-memory-DEVICE.json``.
 """
 
 from __future__ import annotations

@@ -318,6 +318,18 @@ def test_the_space_of_mgnni_is_the_grid_of_its_paper():
     assert len(graphs.points) == 8  # {1, 2} and {1, 3}, two learning rates, two weight decays
 
 
+@pytest.mark.parametrize("model", ["gcn", "gmgnni"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_direction_is_searched_on_directed_graphs_only(model, directed):
+    source = find_source(node_task(1, directed=directed))
+    space = make_search(
+        source, preset_for("", model=model), split=0, seed=0, trials=3, device="cpu"
+    ).space
+    assert ("undirected" in space) == directed
+    assert ("flow" in space) == (directed and model == "gcn")
+    assert "lr" in space
+
+
 @pytest.mark.parametrize(
     ("space", "message"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import is_undirected
 
 from mgnni.data.assessment.assess import assess
 from mgnni.data.assessment.numbers import assess_numbers
@@ -123,6 +124,14 @@ class Task:
     def num_features(self) -> int:
         """Number of features per node."""
         return int(self.graphs[0].num_features)
+
+    @property
+    def undirected(self) -> bool:
+        """Whether every edge of every graph has its reverse, with the same weight."""
+        return all(
+            is_undirected(graph.edge_index, graph.edge_weight, num_nodes=graph.num_nodes)
+            for graph in self.graphs
+        )
 
     @property
     def unit(self) -> str:

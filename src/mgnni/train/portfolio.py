@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_geometric.utils import is_undirected
-
 from mgnni.data.metric_names import OF_NUMBERS, gain, shown, unit
 from mgnni.data.task import Task
 from mgnni.errors import ArgumentError
@@ -66,7 +64,7 @@ def find_candidates(source: Source, changes: Mapping[str, Any]) -> Candidates:
         changes (Mapping[str, Any]): Options that were given.
     """
     task = source.task
-    symmetric = _symmetric(task, changes)
+    symmetric = bool(changes.get("undirected")) or task.undirected
     names = MODELS if task.level == "node" else OF_GRAPHS
     configs: dict[str, Config] = {}
     left_out: dict[str, str] = {}
@@ -114,15 +112,6 @@ def _not_possible(name: str, task: Task, changes: Mapping[str, Any]) -> str | No
     if name == GRAPH_INPUT and int(task.graphs[0].num_nodes) > MAX_NODES:
         return f"for up to {MAX_NODES} nodes"
     return None
-
-
-def _symmetric(task: Task, changes: Mapping[str, Any]) -> bool:
-    if changes.get("undirected"):
-        return True
-    return all(
-        is_undirected(graph.edge_index, graph.edge_weight, num_nodes=graph.num_nodes)
-        for graph in task.graphs
-    )
 
 
 def compared_runs(task: Task, runs: Sequence[Run]) -> tuple[Run, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PRESET = "preset.json"
 TRIALS = 50
+DIRECTION = ("undirected", "flow")  # all the same on an undirected graph
 
 
 def tune(
@@ -139,7 +140,8 @@ def make_search(
         source (Source): The data.
         config (Config): The configuration to start from.
         space (Mapping[str, Sequence[Any]], optional): Values of each hyperparameter.
-            (default: those that ``mgnni models NAME`` lists)
+            (default: those that ``mgnni models NAME`` lists, without the direction of the edges if
+            all graphs are undirected)
         fixed (Collection[str], optional): Hyperparameters that are not searched.
             (default: :obj:`()`)
         split (int or Sequence[int] or str): Indices of splits, or ``"all"``.
@@ -153,6 +155,8 @@ def make_search(
     """
     task = source.task
     found = space_for(config.architecture, task.level) if space is None else space
+    if space is None and task.undirected:
+        fixed = {*fixed, *DIRECTION}
     found = {name: tuple(values) for name, values in found.items() if name not in fixed}
     runs = runs_of(task, split, seed)
     splits = sorted({run.split for run in runs})
