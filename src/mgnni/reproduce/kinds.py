@@ -66,8 +66,9 @@ def accuracy(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[s
 def seconds(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[str, Any]:
     """Return the scores, and ``timing`` in seconds.
 
-    ``epoch`` is the median of an epoch with its validation, ``once`` what the first epoch takes
-    beyond that, for everything that is computed once, and ``total`` the whole training.
+    ``epoch`` is the median of an epoch with its validation, ``once`` what all epochs take beyond
+    that, for everything that is computed once, and ``total`` the whole training. Of batches that
+    are drawn anew, some come for the first time in later epochs.
     """
     source = source_of(cell)
     marks = [time.perf_counter()]
@@ -84,7 +85,8 @@ def seconds(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[st
             "and repeat the command"
         )
     epoch = statistics.median(spans[1:])
-    timing = {"epoch": epoch, "once": max(spans[0] - epoch, 0.0), "total": report["seconds"]}
+    once = max(sum(spans) - len(spans) * epoch, 0.0)
+    timing = {"epoch": epoch, "once": once, "total": report["seconds"]}
     return {**report, "timing": timing}
 
 
