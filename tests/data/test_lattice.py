@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import partial
 
 import pytest
 import torch
@@ -64,6 +65,15 @@ def test_errors_fall_with_the_radius_to_the_noise() -> None:
     assert errors == sorted(errors, reverse=True)
     assert errors[16] == 0.05
     assert lattice_error(2, decay=3.0) < lattice_error(2, decay=1.0) < lattice_error(2, decay=0.0)
+
+
+def test_only_neighbours_count_if_the_weights_decay_fast() -> None:
+    for kernel in ("power", "exponential"):
+        assert lattice_error(1, kernel=kernel, decay=100.0) == pytest.approx(0, abs=1e-12)
+        assert lattice_error(0, kernel=kernel, decay=100.0) == pytest.approx(0.5)
+    for refused in (lattice, partial(lattice_error, 1)):
+        with pytest.raises(ArgumentError, match=r"'decay' must leave .* \(got 1000\.0"):
+            refused(kernel="exponential", decay=1000.0)
 
 
 def test_the_sets_are_different_lattices() -> None:

@@ -156,7 +156,13 @@ def _kernel(hops: Tensor, kernel: str, decay: float) -> Tensor:
         )
     size = hops.double()
     weight = size.clamp(min=1) ** -decay if kernel == "power" else torch.exp(-decay * size)
-    return torch.where(hops == 0, 0.0, weight)
+    weight = torch.where(hops == 0, 0.0, weight)
+    if not bool(weight.square().any()):
+        raise ArgumentError(
+            f"'decay' must leave the neighbours a weight above 0 in float64 (got {decay!r}, for "
+            "which it underflows); with 100 only neighbours count"
+        )
+    return weight
 
 
 def _edges(side: int, dimensions: int) -> Tensor:

@@ -19,7 +19,7 @@ If a map contracts in :math:`\max_i \|z_i\| / w_i`, its transpose contracts by t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ class NodeNorm:
 
     def to(self, device: torch.device) -> NodeNorm:
         """Return the norm with its weights on a device."""
-        return NodeNorm(self.kind, None if self.weight is None else self.weight.to(device))
+        return replace(self, weight=None if self.weight is None else self.weight.to(device))
 
 
 @dataclass(frozen=True, eq=False)
