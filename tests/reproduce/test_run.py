@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -50,6 +51,18 @@ def test_an_interrupted_cell_ends_in_the_same_report(tmp_path):
     run(one, tmp_path / "cut", lambda epoch: seen.append(epoch.epoch))
     assert seen[0] > 1, "it went on"
     assert lasting(report_of(one, tmp_path / "cut")) == lasting(report_of(one, tmp_path / "whole"))
+
+
+def test_what_is_computed_once_is_told_apart_from_the_usual_epoch(tmp_path):
+    def slow(epoch):
+        time.sleep(0.8 if epoch.epoch in (3, 6) else 0.2)
+
+    one = cell("mgnni", tiny(kind="seconds", measures=["epoch", "once"]))
+    assert run(one, tmp_path, slow).error == ""
+    timing = report_of(one, tmp_path)["timing"]
+    assert 0.2 <= timing["epoch"] < 0.6
+    assert timing["once"] > 0.9, "two epochs took 0.6 s longer than the others"
+    assert timing["once"] + 12 * timing["epoch"] < timing["total"] + 1
 
 
 def test_a_stored_cell_is_known_by_its_settings(tmp_path):
