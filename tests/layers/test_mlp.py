@@ -173,10 +173,10 @@ def test_caches_made_in_inference_mode_serve_training(training, device):
         dropout.keyed = True
     with torch.inference_mode():
         mlp(x)
-    features = mlp._cache[1]
+    features = mlp.product._cache[1]
     transposed, order = features.pattern.transposed
     made = (features.pattern.row, features.place, order, transposed.col)
     assert not any(tensor.is_inference() for tensor in made)
     mlp.train()(x).sum().backward()
-    assert mlp._cache[1] is features
+    assert mlp.product._cache[1] is features
     assert mlp.linear[0].weight.grad.abs().max() > 0

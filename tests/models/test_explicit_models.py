@@ -10,7 +10,7 @@ from torch_geometric.utils import remove_self_loops
 
 from mgnni import Propagation
 from mgnni.errors import ArgumentError
-from mgnni.layers.mlp import sparse_features
+from mgnni.layers.sparse_features import sparse_features
 from mgnni.models.gcn import GCN
 from mgnni.models.graphsage import GraphSAGE
 from mgnni.models.jknet import JKNet
@@ -182,8 +182,8 @@ def test_baselines_ignore_the_graph(name, device):
     )
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH)
-def test_sparse_features_give_the_output_of_dense_ones(name, device):
+@pytest.mark.parametrize("name", CASES)
+def test_sparse_features_give_the_output_and_gradients_of_dense_ones(name, device):
     model = make(name, device)
     edge_index, edge_weight = graph(True, device)
     x = normal(NODES, FEATURES, device=device).clamp(min=0)
@@ -192,7 +192,15 @@ def test_sparse_features_give_the_output_of_dense_ones(name, device):
             model(sparse_features(x), edge_index, edge_weight)
         return
     sparse = model(sparse_features(x), edge_index, edge_weight)
-    torch.testing.assert_close(sparse, model(x, edge_index, edge_weight), **TOLERANCE)
+    dense = model(x, edge_index, edge_weight)
+    torch.testing.assert_close(sparse, dense, **TOLERANCE)
+    weights = list(model.parameters())
+    for got, want in zip(
+        torch.autograd.grad(sparse.square().sum(), weights, allow_unused=True),
+        torch.autograd.grad(dense.square().sum(), weights, allow_unused=True),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, want, **TOLERANCE)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -76,6 +76,17 @@ class GCNConv(pyg.GCNConv):  # type: ignore[misc]
         """Apply the power of the operator."""
         return propagate(edge_index, x, self.power)
 
+    @property
+    def input_weight(self) -> Tensor:
+        """The weight that features are multiplied with first."""
+        weight: Tensor = self.lin.weight
+        return weight
+
+    def after_product(self, product: Tensor, propagation: Propagation) -> Tensor:
+        """Return the output from the product of the features with :attr:`input_weight`."""
+        out = self.propagate(propagation, product)
+        return out if self.bias is None else out + self.bias
+
 
 class APPNPConv(pyg.APPNP):  # type: ignore[misc]
     r""":class:`torch_geometric.nn.APPNP` without dropout of edges.
@@ -194,6 +205,17 @@ class SAGEConv(pyg.SAGEConv):  # type: ignore[misc]
         with torch.autocast(out.device.type, enabled=False):  # sparse products need full precision
             total = row_sums(without_mask(edge_index))
         return out / torch.where(total == 0, 1.0, total).to(out.dtype)
+
+    @property
+    def input_weight(self) -> Tensor:
+        """The weights of neighbours and of the node itself; a sum or mean commutes with them."""
+        return torch.cat([self.lin_l.weight, self.lin_r.weight])
+
+    def after_product(self, product: Tensor, propagation: Propagation) -> Tensor:
+        """Return the output from the product of the features with :attr:`input_weight`."""
+        neighbors, own = product.chunk(2, dim=1)
+        out: Tensor = self.propagate(propagation, (neighbors, neighbors)) + self.lin_l.bias + own
+        return out
 
 
 class GeometricConv(nn.Module):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.regularization import BatchNorm, Dropout
+from mgnni.layers.sparse_features import SparseProduct
 
 
 class Stack(nn.Module):
@@ -25,7 +27,8 @@ class Stack(nn.Module):
             (default: :obj:`True`)
 
     Shapes:
-        - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, the operator
+        - **input:** node features :math:`(|\mathcal{V}|, F_{in})`, dense, or sparse CSR if the
+          first convolution has an ``input_weight``, and the operator
         - **output:** node features :math:`(|\mathcal{V}|, F_l)` of each layer :math:`l`
     """
 
@@ -45,12 +48,17 @@ class Stack(nn.Module):
         activated = widths[1:] if activate_last else widths[1:-1]
         norms = [BatchNorm(width) if batch_norm else nn.Identity() for width in activated]
         self.norms = nn.ModuleList(norms)
+        self.product = SparseProduct()
 
     def forward(self, x: Tensor, propagation: Propagation) -> list[Tensor]:
         """Return the outputs of all layers."""
         outputs = []
         for index, (dropout, conv) in enumerate(zip(self.dropout, self.convs, strict=True)):
-            x = conv(dropout(x), propagation)
+            if x.layout is torch.sparse_csr:
+                product = self.product(x, dropout, conv.input_weight)  # type: ignore[arg-type]
+                x = conv.after_product(product, propagation)  # type: ignore[operator]
+            else:
+                x = conv(dropout(x), propagation)
             if index < len(self.norms):
                 x = self.norms[index](x).relu()
             outputs.append(x)

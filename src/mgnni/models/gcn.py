@@ -84,6 +84,7 @@ class GCN(EncoderModel):
         graph = GraphOptions(normalization, self_loops, flow)
         super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         self.jumping = jumping
+        self.takes_sparse_features = jumping is None  # otherwise the features are read out, too
         widths, activate_last = self.layer_widths(num_layers), self.readout is not None
         if jumping is not None:
             self.pooling = check_choice("jumping", jumping, POOLINGS)

@@ -73,6 +73,7 @@ class GraphSAGE(EncoderModel):
         graph = GraphOptions("none", self_loops=False, flow=flow)
         super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         self.supports_edge_mask = aggr != "max"
+        self.takes_sparse_features = aggr != "max" and not project
         conv = partial(SAGEConv, aggr=check_choice("aggr", aggr, AGGREGATIONS), project=project)
         widths, activate_last = self.layer_widths(num_layers), self.readout is not None
         self.stack = Stack(conv, widths, dropout, batch_norm, activate_last)

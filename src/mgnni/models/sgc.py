@@ -52,6 +52,8 @@ class SGC(EncoderModel):
         - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
+    takes_sparse_features = True
+
     def __init__(
         self,
         in_channels: int,

@@ -11,7 +11,7 @@ from torch import Tensor
 from mgnni.data.hashes import neighborhood_hashes
 from mgnni.data.task import Task
 from mgnni.layers.graph_module import check_finite
-from mgnni.layers.mlp import sparse_features
+from mgnni.layers.sparse_features import sparse_features
 from mgnni.train.captured import CapturedEpoch, NotCapturable
 from mgnni.train.config import Config
 from mgnni.train.learner import Batch, Learner, prepared

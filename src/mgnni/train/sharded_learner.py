@@ -14,8 +14,8 @@ from mgnni.distributed.mesh import ProcessMesh
 from mgnni.distributed.shard import shard
 from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.mlp import sparse_features
 from mgnni.layers.regularization import BatchNorm, Dropout
+from mgnni.layers.sparse_features import sparse_features
 from mgnni.train.config import Config
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.runs import Run
