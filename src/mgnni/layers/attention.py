@@ -74,6 +74,23 @@ class AttentionConv(pyg.GATConv):  # type: ignore[misc]
         """Sum the features of the neighbours, weighted by their coefficients."""
         return weighted_sum(self.attention_dropout(alpha), x[0], edge_index)
 
+    @property
+    def input_weight(self) -> Tensor:
+        """The weight that features are multiplied with first."""
+        weight: Tensor = self.lin.weight
+        return weight
+
+    def after_product(self, product: Tensor, pattern: Pattern) -> Tensor:
+        """Return the output from the product of the features with :attr:`input_weight`.
+
+        There must be no residual connection, which needs the features themselves.
+        """
+        x = product.view(-1, self.heads, self.out_channels)
+        scores = (x * self.att_src).sum(-1), (x * self.att_dst).sum(-1)
+        out = self.propagate(pattern, (x, x), self.edge_updater(pattern, scores))
+        out = out.flatten(1) if self.concat else out.mean(1)
+        return out if self.bias is None else out + self.bias
+
 
 class EdgeMLP(nn.Module):
     r"""An MLP of :math:`[\mathbf{e}_{uv}, \mathbf{h}_u, \mathbf{h}_v]` with one hidden layer.

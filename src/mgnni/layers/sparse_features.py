@@ -31,14 +31,16 @@ class SparseProduct:
         self._cache: tuple[Tensor, SparseFeatures] | None = None  # of the last x
 
     @uncompiled  # torch.compile supports no sparse CSR tensors
-    def __call__(self, x: Tensor, dropout: Dropout, weight: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, dropout: Dropout | None, weight: Tensor) -> Tensor:
         """Return the product with the transposed weight, like :class:`torch.nn.Linear`."""
         if self._cache is None or self._cache[0] is not x:
             pattern = Pattern(x.crow_indices(), x.col_indices(), x.size(1))
             self._cache = (x, SparseFeatures(pattern))
         features = self._cache[1]
         # Read in every pass: the values of features that require grad have a graph.
-        values = dropout(x.values().to(weight.dtype), features.place_for(dropout))
+        values = x.values().to(weight.dtype)
+        if dropout is not None:
+            values = dropout(values, features.place_for(dropout))
         product = weighted_sum(values.unsqueeze(1), weight.mT.unsqueeze(1), features.pattern)
         return product.squeeze(1)
 

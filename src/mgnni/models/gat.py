@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from mgnni.errors import check_dropout, check_int
@@ -10,6 +11,7 @@ from mgnni.graph.propagation import Propagation
 from mgnni.layers.attention import AttentionConv
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout
+from mgnni.layers.sparse_features import SparseProduct
 from mgnni.models.base import EncoderModel
 
 
@@ -55,6 +57,7 @@ class GAT(EncoderModel):
         - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
+    takes_sparse_features = True
     uses_edge_weight = False
     supports_edge_mask = False  # its weights are attention
 
@@ -100,12 +103,17 @@ class GAT(EncoderModel):
             )
         )
         self.dropout = nn.ModuleList(Dropout(dropout) for _ in self.convs)
+        self.product = SparseProduct()
 
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the output of the last layer."""
         pattern = closed_pattern(propagation)
         for index, (dropout, conv) in enumerate(zip(self.dropout, self.convs, strict=True)):
-            x = conv(dropout(x), pattern)
+            if x.layout is torch.sparse_csr:  # the first layer has no residual connection
+                product = self.product(x, dropout, conv.input_weight)  # type: ignore[arg-type]
+                x = conv.after_product(product, pattern)  # type: ignore[operator]
+            else:
+                x = conv(dropout(x), pattern)
             if index + 1 < len(self.convs) or self.readout is not None:
                 x = nn.functional.elu(x)
         return x

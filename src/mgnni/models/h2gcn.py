@@ -12,6 +12,7 @@ from mgnni.graph.propagation import Propagation
 from mgnni.layers.convs import propagate
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout
+from mgnni.layers.sparse_features import SparseProduct
 from mgnni.models.base import EncoderModel
 
 
@@ -54,6 +55,7 @@ class H2GCN(EncoderModel):
         - **output:** logits :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`
     """
 
+    takes_sparse_features = True
     uses_edge_weight = False
     supports_edge_mask = False  # its neighbourhoods are not edges
 
@@ -75,13 +77,15 @@ class H2GCN(EncoderModel):
         self.num_layers, self.relu = check_int("num_layers", num_layers, least=0), relu
         wide = hidden_channels * (2 ** (num_layers + 1) - 1)
         self.embed = Linear(in_channels, hidden_channels, bias=False, weight_initializer="glorot")
+        self.product = SparseProduct()
         self.dropout = Dropout(dropout)
         self.last = Linear(wide, self.node_channels, bias=False, weight_initializer="glorot")
 
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the linear map of the embeddings of all rounds."""
         hops = strict_hops(propagation)
-        h = self.embed(x)
+        sparse = x.layout is torch.sparse_csr
+        h = self.product(x, None, self.embed.weight) if sparse else self.embed(x)
         rounds = [h.relu() if self.relu else h]
         for _ in range(self.num_layers):
             rounds.append(torch.cat([propagate(hop, rounds[-1]) for hop in hops], dim=1))
