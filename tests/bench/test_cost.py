@@ -131,4 +131,4 @@ def test_the_fewest_devices_are_those_that_it_fits_on():
     split, devices = smallest(Problem(5 * 10**8, 10**10), machine)
     assert split == "rows"
     assert by_rows(Problem(5 * 10**8, 10**10), machine, devices).fits
-    assert not by_rows(Problem(5 * 10**8, 10**10), machine, devices // 2).fits
+    assert not by_rows(Problem(5 * 10**8, 10**10), machine, devices - 1).fits

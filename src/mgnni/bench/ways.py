@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from mgnni.bench.cost import (
     MACHINES,
@@ -117,13 +120,23 @@ def smallest(problem: Problem, machine: Machine, most: int = 4096) -> tuple[str,
     for memory in ("fast", "low"):
         if one_device(problem, machine, memory).fits:
             return f"one device, memory={memory}", 1
-    devices = 2
-    while devices <= most:
-        for split, way in (("columns", by_columns), ("rows", by_rows)):
-            if way(problem, machine, devices).fits:
-                return split, devices
-        devices *= 2
-    return "none", most
+    found = []
+    numbers = range(2, most + 1)
+    for split, way in (("columns", by_columns), ("rows", by_rows)):
+        # More devices need less memory each.
+        place = bisect_left(numbers, True, key=partial(_fits_on, way, problem, machine))
+        if place < len(numbers):
+            found.append((numbers[place], split))
+    if not found:
+        return "none", most
+    devices, split = min(found, key=lambda one: one[0])
+    return split, devices
+
+
+def _fits_on(
+    way: Callable[[Problem, Machine, int], Estimate], problem: Problem, machine: Machine, count: int
+) -> bool:
+    return way(problem, machine, count).fits
 
 
 def larger(machine: Machine, link: float | None, memory: float | None) -> Machine:

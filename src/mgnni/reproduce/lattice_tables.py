@@ -40,9 +40,10 @@ def lattice_tables(study: Study, found: Found, command: str) -> list[Sheet]:
     for column in study.columns:
         header += [f"{column.title}: error", "hops: range, needed"]
     notes = [
-        f"error: in percent on {FRESH} new lattices, mean over the runs.",
+        f"error: misclassified nodes of {FRESH} new lattices, in percent.",
         f"range: the longest distance with an influence above {100 * THETA:.0f} % of the largest.",
-        "needed: hops that every model with this error sees, by the formula of the best error.",
+        "needed: the smallest number of hops with which this error is possible, by the formula in "
+        "the text.",
         *state_notes(study, found, command),
     ]
     return [Sheet("", header, lines, notes=notes)]

@@ -47,8 +47,8 @@ def distance_tables(study: Study, found: Found, command: str) -> list[Sheet]:
             sheets.append(Sheet(title, ["", "nodes of a chain", *titles], reaches, left=2))
     notes = [
         "ours: test accuracy in percent, mean ± standard deviation over all splits and seeds.",
-        f"ours, {EXACTLY}: the same weights, with their equation solved so in float64. If this is "
-        "better, the solver limited the distance, and not the model.",
+        f"ours, {EXACTLY}: the same weights, evaluated in float64 with this tolerance. If this row "
+        "is better, the tolerance limits the range, not the model.",
         *_weighted_note(found),
         f"Reach: distance up to which at least {100 * KNOWN:.0f} % of the test nodes are right.",
         *state_notes(study, found, command),
@@ -62,10 +62,10 @@ def _weighted_note(found: Found) -> list[str]:
     if all(value_of(one.report, *WEIGHTED) is None for one in found.values()):
         return []
     return [
-        "weighted majority: share of all nodes at which the exact solution of the best scale has "
-        "the sign of the majority, for the largest eigenvalue that g(F) can have, which dominates "
-        "far from the colours. Nearer colours have larger weights. Close to them, a model can "
-        "combine several scales and eigenvalues, and be better."
+        "weighted majority: accuracy of predicting by the sign of the exact state, for the best "
+        "single scale and an eigenvalue of one. In this state, nearer coloured nodes have larger "
+        "weights. A trained model can be better near the coloured nodes, because it combines "
+        "several scales and eigenvalues."
     ]
 
 

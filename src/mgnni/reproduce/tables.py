@@ -104,12 +104,12 @@ def _places(study: Study, found: Found) -> list[Sheet]:
     return [
         Sheet(
             "Where the published number lies",
-            [*header, "single seeds", "it is"],
+            [*header, "single seeds", "published number"],
             lines,
             left=3,
             notes=(
-                "The interval is that of the mean over splits, seeds averaged. With one split, "
-                "the published number is compared with the single seeds.",
+                "The interval is that of the mean over splits, after averaging over seeds. With "
+                "one split, the published number is compared with the single seeds.",
             ),
         )
     ]
@@ -138,8 +138,8 @@ def _differences(study: Study, found: Found) -> list[Sheet]:
             sheets.append(Sheet("Paired differences", ["", *(one.title for one in columns)], lines))
     note = (
         f"Points, with {100 * CONFIDENCE:.0f} % intervals of a paired t-test over splits, corrected"
-        f" for shared training data; by the rule {DEFAULT_RULE} where it was used; bold if the "
-        "interval does not contain 0."
+        f" for shared training data. Scores are those of the rule {DEFAULT_RULE}, where available. "
+        "Bold: the interval does not contain 0."
     )
     return [*sheets[:-1], _with_notes(sheets[-1], [note])] if sheets else []
 
