@@ -152,16 +152,26 @@ def test_ids_keep_their_type(call: Call, place: Path, suffix: str) -> None:
 
 
 def test_json_is_alone_on_standard_output(call: Call, trained: Path) -> None:
-    ended = call("predict", trained / "mine-run", trained / "mine", "--json", "--run-number", "1")
+    ended = call("predict", trained / "mine-run", trained / "mine", "--json")
     assert (ended.status, ended.err) == (0, "")
     summary = json.loads(ended.out)
     output = trained / "mine-run" / "predictions.csv"
     count = Counter(table(output)["prediction"])
     assert summary["predicted"] == {name: count[name] for name in ("blue", "red")}
-    assert (summary["rows"], summary["split"], summary["seed"]) == (24, 1, 0)
-    assert summary["output"] == str(output)
-    expected = Fitted.load(trained / "mine-run").predict_proba(trained / "mine", run=1)
-    found = table(output)["p_red"]
+    assert (summary["rows"], summary["output"]) == (24, str(output))
+
+
+def test_a_run_is_chosen_by_its_number(call: Call, trained: Path) -> None:
+    # After three epochs the probabilities of the runs are neither zero nor one.
+    assert call("train", trained / "mine", *QUICK, "--num-splits", "2").status == 0
+    fitted = Fitted.load("runs/mine")
+    number = 1 - fitted.best  # not the run that is used by default
+    expected = fitted.predict_proba(trained / "mine", run=number)
+    assert (expected - fitted.predict_proba(trained / "mine")).abs().max() > 1e-3
+    command = ("predict", "runs/mine", trained / "mine", "--json", "--run-number", str(number))
+    summary = json.loads(call(*command).out)
+    assert (summary["split"], summary["seed"], summary["best_of"]) == (number, 0, 1)
+    found = table("runs/mine/predictions.csv")["p_red"]
     assert found == pytest.approx(expected[:, 1].tolist(), abs=1e-6)
 
 

@@ -213,6 +213,8 @@ def test_trials_behind_at_a_rung_are_pruned(tmp_path, make, unit):
     result = tune(task, output=tmp_path, space=space, first_rung=1, **options)
     rungs = {"epochs": [1, 2, 4], "runs": [1, 2]}[unit]
     assert result["budget"]["rungs"] == {"unit": unit, "at": rungs, "reduction": 2}
+    states = [one["state"] for one in result["trials"]]
+    assert states == sorted(states), "complete trials come first, whatever their values"
     trials = sorted(result["trials"], key=lambda one: one["trial"])
     counts = {
         state: sum(one["state"] == state for one in trials) for state in ("pruned", "complete")
