@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mgnni.graph.csr import Pattern
 from mgnni.graph.memo import uncompiled
@@ -43,6 +43,18 @@ class SparseProduct:
             values = dropout(values, features.place_for(dropout))
         product = weighted_sum(values.unsqueeze(1), weight.mT.unsqueeze(1), features.pattern)
         return product.squeeze(1)
+
+    def convolve(self, x: Tensor, dropout: nn.Module, conv: nn.Module, graph: object) -> Tensor:
+        """Return a convolution of features after dropout, dense or sparse.
+
+        Of sparse features, the convolution gets the product with its ``input_weight``.
+        """
+        if x.layout is torch.sparse_csr:
+            product = self(x, dropout, conv.input_weight)  # type: ignore[arg-type]
+            out: Tensor = conv.after_product(product, graph)  # type: ignore[operator]
+        else:
+            out = conv(dropout(x), graph)
+        return out
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_cache": None}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-import torch
 from torch import Tensor, nn
 
 from mgnni.graph.propagation import Propagation
@@ -54,11 +53,7 @@ class Stack(nn.Module):
         """Return the outputs of all layers."""
         outputs = []
         for index, (dropout, conv) in enumerate(zip(self.dropout, self.convs, strict=True)):
-            if x.layout is torch.sparse_csr:
-                product = self.product(x, dropout, conv.input_weight)  # type: ignore[arg-type]
-                x = conv.after_product(product, propagation)  # type: ignore[operator]
-            else:
-                x = conv(dropout(x), propagation)
+            x = self.product.convolve(x, dropout, conv, propagation)
             if index < len(self.norms):
                 x = self.norms[index](x).relu()
             outputs.append(x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from mgnni.errors import check_dropout, check_int
@@ -109,11 +108,7 @@ class GAT(EncoderModel):
         """Return the output of the last layer."""
         pattern = closed_pattern(propagation)
         for index, (dropout, conv) in enumerate(zip(self.dropout, self.convs, strict=True)):
-            if x.layout is torch.sparse_csr:  # the first layer has no residual connection
-                product = self.product(x, dropout, conv.input_weight)  # type: ignore[arg-type]
-                x = conv.after_product(product, pattern)  # type: ignore[operator]
-            else:
-                x = conv(dropout(x), pattern)
+            x = self.product.convolve(x, dropout, conv, pattern)
             if index + 1 < len(self.convs) or self.readout is not None:
                 x = nn.functional.elu(x)
         return x
