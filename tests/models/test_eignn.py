@@ -121,6 +121,24 @@ def test_published_reproduces_the_released_numbers_on_a_directed_graph(device):
         torch.testing.assert_close(model.states(x, propagation), z)
 
 
+@pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
+@pytest.mark.parametrize("variant", ["iterative", "closed", "truncated", "published"])
+def test_without_propagation_the_states_are_the_features(variant, directed, device):
+    """Except for the released closed form, whose transposed eigenvectors are not their inverse."""
+    model = make(device, variant=variant, gamma=0.0)
+    x = normal(NODES, FEATURES, device=device).requires_grad_()
+    ours = model(x, *graph(directed, device))
+    q = torch.eye(NODES, dtype=x.dtype, device=device)
+    if variant == "published" and directed:
+        p = dense_operator(True, device).T.cpu().numpy()
+        q = torch.from_numpy(scipy.linalg.eig(p)[1].real).to(x)
+        assert (q @ (q.T @ x) - x).norm() > 0.1 * x.norm()
+    known = q @ (q.T @ x) @ model.head.linear.weight.T
+    assert_same_at_one_node(ours, known, [x, model.head.linear.weight], **TOLERANCE)
+    assert model.equilibrium.factor.grad is None
+    assert not model.solve_log.forward
+
+
 @pytest.mark.parametrize("variant", ["iterative", "published"])
 def test_batch_norm_acts_before_the_decoder(variant, device):
     """The head of the authors on D_out^-1/2 (A + I) D_out^-1/2, right and as released."""

@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from mgnni.errors import ArgumentError, DivergenceError, MgnniError
+from mgnni.train.device import make_fabric
 from mgnni.train.experiment import Experiment
 from mgnni.train.fit import train
 from mgnni.train.fitted import Fitted
 from mgnni.train.processes import WORTH, count_jobs
 from mgnni.train.runs import Epoch
 from mgnni.train.source import Source
+from mgnni.train.training import Training
 from train.cases import assert_same_bits, config, graph_task, ignore, node_task, runs, training
 
 OPTIONS: dict[str, Any] = {"batch_size": 4, "head": "graph", "lr": 0.05, "patience": 12}
@@ -136,7 +138,63 @@ def test_a_group_is_released_and_taken_back() -> None:
         assert_same_bits(a.weights, b.weights)
 
 
-def test_processes_are_started_for_many_steps_on_many_graphs_only(
+def nodes(jobs: int | None, count: int = 12, epochs: int = 200, **options: Any) -> Experiment:
+    """Splits of one graph, on a CPU in groups of up to five runs."""
+    source = Source(node_task(count), None, "here")
+    chosen = config(epochs=epochs, patience=5, lr=0.05)
+    around = {"device": "cpu", "checkpoint_every": 0.0, "jobs": jobs, **options}
+    return Experiment(source, chosen, runs(count), **around)
+
+
+def test_on_a_cpu_runs_on_one_graph_are_trained_in_small_groups() -> None:
+    assert [len(group) for group in nodes(1).groups()] == [12]
+    for count, sizes in ((1, [1]), (5, [5]), (6, [3, 3]), (12, [4, 4, 4]), (13, [4, 4, 5])):
+        asked = nodes(1, count)
+        groups = asked.groups(small=True)
+        assert sorted(len(group) for group in groups) == sizes
+        assert tuple(run for group in groups for run in group) == asked.runs
+    searched = nodes(1, test=False)  # all runs are compared after every epoch
+    assert len(Training(searched, make_fabric("cpu", "32", False)).groups) == 1
+
+
+def test_groups_on_one_graph_are_trained_in_two_processes_as_in_one(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    heard: list[Epoch] = []
+    alone = train(nodes(1), one)
+    made = train(nodes(2), two, on_epoch=heard.append)
+    assert_same(made, alone, two, one)
+    assert max(len(epoch.runs) for epoch in heard) > 4  # more than those of one group
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("version", ["another device", "earlier version"])
+def test_a_checkpoint_is_continued_with_its_own_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, jobs: int
+) -> None:
+    """One group of all runs, as on a GPU and in earlier versions, is continued on a CPU."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    heard: list[Epoch] = []
+
+    def listen(epoch: Epoch) -> None:
+        heard.append(epoch)
+        if len(heard) == 4:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Experiment, "groups", lambda self, small=False: [list(self.runs)])
+        expected = train(nodes(1), whole)
+        with pytest.raises(KeyboardInterrupt):
+            train(nodes(1), parts, on_epoch=listen)
+    if version == "earlier version":
+        state = torch.load(parts / "state.pt")
+        del state["groups"]
+        torch.save(state, parts / "state.pt")
+    made = train(nodes(jobs), parts, resume=True)
+    assert_same(made, expected, parts, whole)
+    assert [one["split"] for one in (made.report or {})["runs"]] == list(range(12))
+
+
+def test_processes_are_started_for_many_steps_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
@@ -144,9 +202,10 @@ def test_processes_are_started_for_many_steps_on_many_graphs_only(
     assert count_jobs(experiment(None, epochs=WORTH), CPU) == 2
     assert count_jobs(experiment(None, epochs=WORTH), torch.device("meta")) == 1
     assert count_jobs(experiment(8), CPU) == 3  # not more than there are groups
-    one_graph = Source(node_task(2), None, "here")
-    for together in (True, False):
-        asked = Experiment(one_graph, config(epochs=WORTH), runs(2), together=together, jobs=None)
-        assert count_jobs(asked, CPU) == 1
+    assert count_jobs(nodes(None), CPU) == 1
+    assert count_jobs(nodes(None, epochs=WORTH), CPU) == 2
+    assert count_jobs(nodes(None, epochs=WORTH), torch.device("meta")) == 1
+    assert count_jobs(nodes(None, 5, epochs=WORTH), CPU) == 1  # a single group
+    assert count_jobs(nodes(None, 5, epochs=WORTH, together=False), CPU) == 2
     with pytest.raises(ArgumentError, match=r"'jobs' must be at least 1 \(got 0\)"):
         experiment(0)

@@ -104,7 +104,7 @@ class Train(Command):
     one_by_one: bool = False
     """Train the runs on one graph one after another: same results, less memory."""
     jobs: int | None = field(default=None, metadata={"unset": "as many as help"})
-    """Processes that train the splits of many graphs side by side: same results."""
+    """Number of processes, which train different splits and seeds: same results."""
     mesh: str | None = field(default=None, metadata={"metavar": "AXES", "unset": "one process"})
     """How processes of torchrun share the work: rows=2,columns=2, or batch=4 for many graphs."""
     partition: str = field(default="order", metadata={"choices": CHOICES["partition"]})

@@ -60,6 +60,7 @@ class EIGNN(EncoderModel):
         hidden_channels (int): Size of the states, which must be equal to ``in_channels``.
         out_channels (int): Number of classes or labels.
         gamma (float, optional): Factor in front of the propagated states, at least 0 and below 1.
+            With 0 nothing is propagated, and the factor :math:`\mathbf{F}` is not used.
             (default: :obj:`0.8`)
         variant (str, optional): How the equation is solved, :obj:`"iterative"`, :obj:`"closed"`,
             :obj:`"truncated"` or :obj:`"published"`. The first two agree up to the tolerance.
@@ -196,7 +197,9 @@ class EIGNN(EncoderModel):
         """
         with torch.autocast(x.device.type, enabled=False):  # a certificate needs full precision
             bias = x.to(propagation.dtype)
-            if self.variant == "truncated":
+            if not self.equilibrium.gamma:
+                z = self._without_propagation(bias, propagation)
+            elif self.variant == "truncated":
                 basis = leading_eigenbasis(propagation, self.num_eigenpairs)
                 part = basis.coordinates(bias)
                 z = bias + basis.states(self.equilibrium(part, basis.operator)[0] - part)
@@ -208,6 +211,17 @@ class EIGNN(EncoderModel):
                 self.equilibrium.options = dataclasses.replace(options, solver=solver)
                 z = self.equilibrium(bias, propagation)[0]
         return z.to(x.dtype)
+
+    def _without_propagation(self, bias: Tensor, propagation: Propagation) -> Tensor:
+        r"""Return the states for :math:`\gamma = 0`, where no equation is left to solve.
+
+        The solution is :math:`X`. The released closed form gives :math:`Q Q^{\top} X` instead.
+        """
+        self.equilibrium.log = SolveLog()
+        if self.variant == "published" and not propagation.symmetric:
+            basis = published_eigenbasis(propagation)
+            return basis.states(basis.coordinates(bias))
+        return bias
 
     def _published(self, bias: Tensor, propagation: Propagation) -> Tensor:
         r"""Return :math:`T(X) = Q Y` with :math:`Y = \gamma \Lambda Y W + Q^{\top} X`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from mgnni.train.source import Source
 CHECKPOINT_EVERY = 10.0  # seconds
 SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
 MAX_GROUP = 2**28  # numbers in the states of all runs of a group: 1 GiB in single precision
+# On a CPU more would leave its caches, and more runs gain little, while other cores are idle.
+SMALL_GROUP, RUNS_OF_SMALL_GROUP = 2**22, 5
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Experiment:
         runs (tuple[Run, ...]): Splits and seeds.
         rule (str, optional): Rule that selects the epoch to report.
             (default: :obj:`"validation"`)
-        together (bool, optional): Train all runs on one graph as one batched model.
+        together (bool, optional): Train runs on one graph as batched models of several runs.
             (default: :obj:`True`)
         device (str, optional): ``"auto"``, ``"cpu"`` or ``"cuda"``.
             (default: :obj:`"auto"`)
@@ -44,7 +47,7 @@ class Experiment:
         checkpoint_every (float, optional): Seconds between checkpoints. (default: :obj:`10.0`)
         test (bool, optional): Evaluate the runs on their test sets when they are finished. Without
             it there is nothing to report. (default: :obj:`True`)
-        jobs (int, optional): Number of processes that train groups of runs side by side;
+        jobs (int, optional): Number of processes, which train different groups of runs;
             :obj:`None` chooses it. Results do not depend on it. (default: :obj:`1`)
         portfolio (dict[str, Any], optional): How the configuration was chosen among others, for
             the report. (default: :obj:`None`)
@@ -126,12 +129,21 @@ class Experiment:
         """
         return device.type == "cpu" and (self.deterministic or self.size <= SMALL)
 
-    def groups(self) -> list[list[Run]]:
-        """Return the runs in groups that are trained side by side."""
-        size = 1
+    def groups(self, small: bool = False) -> list[list[Run]]:
+        """Return the runs in groups of about equal size; those of a group are one batched model.
+
+        Args:
+            small (bool, optional): Make groups that suit a CPU and can be trained by several
+                processes, instead of the largest that fit the memory. (default: :obj:`False`)
+        """
+        most = 1
         if self.together and self.task.unit == "node" and self.model.supports_vmap:
-            size = max(MAX_GROUP // self.size, 1)
-        return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
+            most = max(MAX_GROUP // self.size, 1)
+            if small:
+                most = max(min(most, SMALL_GROUP // self.size, RUNS_OF_SMALL_GROUP), 1)
+        count, runs = -(-len(self.runs) // most), list(self.runs)
+        ends = [place * len(runs) // count for place in range(count + 1)]
+        return [runs[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def _bound_to_graph(config: Config, task: Task) -> Config:

@@ -100,15 +100,15 @@ def fit(
             (default: :obj:`1`)
         folds (int, optional): Number of folds of a stratified cross-validation, instead of splits
             drawn at random; pass ``split="all"`` to train all of them. (default: :obj:`None`)
-        together (bool, optional): Train all runs on one graph as one batched model, with the same
-            results. (default: :obj:`True`)
+        together (bool, optional): Train runs on one graph as batched models of several runs;
+            :obj:`False` trains one after another, with the same results. (default: :obj:`True`)
         device (str, optional): ``"auto"``, ``"cpu"`` or ``"cuda"``.
             (default: :obj:`"auto"`)
         deterministic (bool, optional): Make the training repeatable bit by bit on the same machine
             with the same versions: one thread on a CPU, and only deterministic algorithms on an
             accelerator. (default: :obj:`False`)
-        jobs (int, optional): Number of processes that train runs on many graphs side by side, with
-            the same results; :obj:`None` chooses it. A script that starts several must guard its
+        jobs (int, optional): Number of processes that train different runs, with the same
+            results; :obj:`None` chooses it. A script that starts several must guard its
             main part by ``if __name__ == "__main__":``, as Python's ``multiprocessing`` imports
             it again. (default: :obj:`1`)
         output (str or Path, optional): Folder for checkpoints, model, log and report; ``None``

@@ -122,7 +122,7 @@ class Folder:
     def restore(self, training: Training, state: dict[str, Any]) -> float:
         """Load a checkpoint of this folder into a training; return the seconds it had taken."""
         try:
-            training.load_state(state)
+            training.resume(state)
             if state.get("epochs", training.config.epochs) < training.config.epochs:
                 reopen(training)
             return float(state["seconds"])

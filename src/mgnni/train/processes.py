@@ -1,7 +1,7 @@
 """Groups of runs trained in several processes, with the results of one.
 
-A training on small graphs keeps one core busy, and even a GPU waits for it. Runs are independent
-and depend on their split and seed only, so other cores can train other groups.
+A training on small graphs keeps one core busy, and even a GPU waits for it. Groups of runs are
+independent of each other, so other cores can train other groups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 from mgnni.errors import MgnniError
 from mgnni.train.config import Config
 from mgnni.train.device import make_fabric
-from mgnni.train.experiment import Experiment
+from mgnni.train.experiment import MAX_GROUP, Experiment
 from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch, Training
 
@@ -37,26 +37,30 @@ GRACE = 5.0  # seconds that a process has to end by itself
 def count_jobs(experiment: Experiment, device: torch.device) -> int:
     """Return the number of processes to train in.
 
-    Several are started for many steps on many graphs, and not more than torch has CPU threads.
+    Several are started for many steps, and not more than torch has CPU threads. On a GPU, the runs
+    on one graph are trained by one process.
 
     Args:
         experiment (Experiment): What to train; its ``jobs`` is the number, if it is given.
         device (torch.device): Where to train.
     """
-    groups = len(experiment.groups())
+    groups = experiment.groups(small=device.type == "cpu")
     if experiment.jobs is not None:
-        return min(experiment.jobs, groups)
+        return min(experiment.jobs, len(groups))
     task, config = experiment.task, experiment.config
+    one_graph = task.unit == "node"
     graphs = sum(task.splits[run.split].train.numel() for run in experiment.runs)
-    steps = config.epochs * -(-graphs // config.batch_size)
-    if task.unit == "node" or steps < WORTH:
+    batches = len(groups) if one_graph else -(-graphs // config.batch_size)
+    if config.epochs * batches < WORTH:
         return 1
     most = torch.get_num_threads()
-    if device.type == "cuda":
+    if device.type == "cpu":
+        most = min(most, MAX_GROUP // (experiment.size * len(groups[-1])))
+    elif device.type == "cuda" and not one_graph:
         most = min(most, torch.cuda.mem_get_info(device)[0] // ROOM)
-    elif device.type != "cpu":
+    else:
         return 1
-    return max(min(most, groups), 1)
+    return max(min(most, len(groups)), 1)
 
 
 def run_in_processes(
@@ -86,7 +90,8 @@ def run_in_processes(
             while waiting and idle:
                 worker, worker.group = idle.pop(), waiting.pop(0)
                 state = pending.get(worker.group)
-                worker.send((worker.group, None if state is None else packed(state)))
+                runs = training.groups[worker.group]
+                worker.send((runs, None if state is None else packed(state)))
             busy = [one for one in workers if one not in idle]
             ready = wait([one.connection for one in busy])
             for worker in (one for one in busy if one.connection in ready):
@@ -216,9 +221,9 @@ def _work(connection: Connection[Any, Any], threads: int) -> None:
         config, deterministic = experiment.config, experiment.deterministic
         fabric = make_fabric(experiment.device, config.precision, deterministic)
         while (message := connection.recv()) is not None:
-            group, state = message
+            runs, state = message
             training = Training(experiment, fabric)
-            training.groups = [training.groups[group]]
+            training.groups = [runs]
             if state is not None:
                 training.load_state(unpacked(state))
             _train(training, connection)

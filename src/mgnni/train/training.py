@@ -70,7 +70,10 @@ class Training:
     def __post_init__(self) -> None:
         self.task, self.config = self.experiment.task, self.experiment.config
         self.rule = get_rule(self.experiment.rule)
-        self.groups = self.experiment.groups()
+        # Runs of a search, which are not tested, are compared after every epoch, so all of them
+        # are in one group if possible; and the processes of a mesh train the same group.
+        separate = self.experiment.test and self.mesh is None
+        self.groups = self.experiment.groups(small=separate and self.fabric.device.type == "cpu")
         # Epochs are selected on validation sets if all splits have one; some rules need none.
         splits = self.experiment.splits
         self.validates = all(self.task.rows(split, "val").numel() for split in splits)
@@ -229,6 +232,7 @@ class Training:
         """Return the state of the training as tensors and plain data."""
         learner = self.learner
         return {
+            "groups": [[asdict(run) for run in runs] for runs in self.groups],
             "finished": [{**vars(one), "run": asdict(one.run)} for one in self.finished],
             "certificates": self.certificates.to_dict(),
             "log": self.log,
@@ -241,6 +245,15 @@ class Training:
             "pending": self.pending,
             "ended": self.ended,
         }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint, which may be of another device, with its groups of runs."""
+        there = state.get("groups")  # absent in checkpoints of earlier versions
+        if there is None:
+            self.groups = self.experiment.groups()
+        else:
+            self.groups = [[Run(**run) for run in runs] for runs in there]
+        self.load_state(state)
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Continue from a :meth:`state` of the same experiment, or of its next group alone."""
