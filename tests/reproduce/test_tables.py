@@ -67,12 +67,23 @@ def test_another_rule_of_the_same_trainings_is_shown_where_it_is_stored():
 def test_a_report_of_other_settings_is_marked():
     old = Stored(OTHER, report("validation", [0.5, 0.7]), "lr 0.1, now 0.2")
     first = tables(tiny(), old, Stored(MISSING), Stored(MISSING))[0]
-    assert first.rows[:3] == [
+    assert first.rows[:2] == [
         ["mgnni", "paper", "99.00 ± 1.00"],
         ["", "ours", "60.00 ± 14.14*"],
-        ["gcn", "ours", ""],
     ]
     assert any("--replace" in note for note in first.notes)
+
+
+def test_rows_without_any_number_are_named_below_the_table():
+    done, missing = Stored(DONE, report("validation", [0.5, 0.7])), Stored(MISSING)
+    first = tables(tiny(), missing, done, missing)[0]
+    assert [row[:2] for row in first.rows] == [["mgnni", "paper"], ["", "ours"], ["gcn", "ours"]]
+    assert [note for note in first.notes if note.startswith("Not trained")] == [
+        "Not trained yet: gcn-narrow."
+    ]
+    assert not any(
+        note.startswith("Not trained") for note in tables(tiny(), done, done, done)[0].notes
+    )
 
 
 def test_a_clear_difference_is_bold():

@@ -37,7 +37,8 @@ def accuracy_tables(study: Study, found: Found, command: str) -> list[Sheet]:
     rules = sorted({cell.rule for cell in found} | {*study.beside, DEFAULT_RULE})
     told = [f"{name}{get_rule(name).mark}: {get_rule(name).description}." for name in rules]
     runs = "ours: mean ± standard deviation over all splits and seeds, in percent."
-    sheets[0] = _with_notes(sheets[0], [runs, *told, *state_notes(study, found, command)])
+    about = [runs, *told, *sheets[0].notes, *state_notes(study, found, command)]
+    sheets[0] = _with_notes(sheets[0], about)
     return sheets
 
 
@@ -50,24 +51,30 @@ def _has_numbers(sheet: Sheet) -> bool:
 
 
 def _scores(study: Study, found: Found, group: str, names: Sequence[str]) -> Sheet:
-    """Return one line per row for the paper, and one for each of our rules."""
+    """Return one line per row for the paper, and one for each of our rules.
+
+    Rows without any number are named below the table.
+    """
     columns = [one for one in study.columns if one.name in names]
     cells = {(cell.row.name, cell.column.name): cell for cell in found}
     both = any(cell.rule != DEFAULT_RULE for cell in found)
-    lines = []
+    lines, empty = [], []
     for row in study.rows:
         here = [cells.get((row.name, column.name)) for column in columns]
         paper = ["" if cell is None else published(cell) for cell in here]
         own = ["" if cell is None else ours(found[cell], cell.rule) for cell in here]
+        if not any(paper) and not any(own):
+            empty += [row.title] if any(cell is not None for cell in here) else []
+            continue
         block = [["paper", *paper]] if any(paper) else []
-        if any(cell is not None for cell in here):
-            block.append(["ours", *own])
-        for rule in (*study.beside, DEFAULT_RULE) if both and block else ():
+        block.append(["ours", *own])
+        for rule in (*study.beside, DEFAULT_RULE) if both else ():
             other = ["" if cell is None else ours(found[cell], rule) for cell in here]
             if any(other):
                 block.append([f"ours, {rule}", *other])
         lines += [[row.title if not place else "", *line] for place, line in enumerate(block)]
-    return Sheet(group, ["", "", *(column.title for column in columns)], lines, left=2)
+    notes = [f"Not trained yet: {'; '.join(empty)}."] if empty else []
+    return Sheet(group, ["", "", *(column.title for column in columns)], lines, 2, notes)
 
 
 def _places(study: Study, found: Found) -> list[Sheet]:
