@@ -2,8 +2,8 @@
 
 A table is between ``<!-- table: KIND-WHERE -->`` and ``<!-- end -->``: what is shown, and the kind
 of device it was measured on; or ``models-KIND``, the models of a kind from the catalog; or
-``reproduce-EXPERIMENT``, a table of the paper; or ``plan-GRAPH``, by the cost model; or
-``lattice-best``, by a formula. The results are stored by
+``reproduce-EXPERIMENT``, a table of the paper, or ``reproduce-status`` of all; or ``plan-GRAPH``,
+by the cost model; or ``lattice-best``, by a formula. The results are stored by
 
     mgnni bench --output benchmarks/results
     mgnni reproduce all --output reproduction
@@ -26,11 +26,12 @@ from mgnni.cli.plan import time_of
 from mgnni.data.lattice import lattice_error
 from mgnni.models.catalog import MODELS
 from mgnni.reproduce.definitions import load_study, select
-from mgnni.reproduce.overview import stored_cells, tables
+from mgnni.reproduce.overview import status, stored_cells, tables
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 STORED = Path("reproduction")
+STATUS = "status"  # of all experiments
 BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SAID = {"missed": "not reached", "wrong": "wrong", "absent": "–"}
 
@@ -242,9 +243,11 @@ def models_table(kind: str) -> str:
 
 
 def paper_table(name: str) -> str:
-    """Return the tables of an experiment of the paper, from its stored reports."""
-    cells = select([name])
+    """Return the tables of an experiment of the paper, or of all, from stored reports."""
+    cells = select(["all"] if name == STATUS else [name])
     found = stored_cells(cells, ROOT / STORED)
+    if name == STATUS:
+        return status(found).markdown()
     sheets = tables(load_study(name), found, STORED)
     return "\n".join(sheet.markdown() for sheet in sheets)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mgnni.reproduce.kinds import KINDS
+from mgnni.reproduce.overview import status
 from mgnni.reproduce.store import DONE, MISSING, OTHER, Stored
 from reproduce.cases import tiny
 
@@ -84,6 +85,29 @@ def test_rows_without_any_number_are_named_below_the_table():
     assert not any(
         note.startswith("Not trained") for note in tables(tiny(), done, done, done)[0].notes
     )
+
+
+def test_the_state_of_all_experiments_is_counted():
+    study = tiny()
+    reached = Stored(DONE, report("validation", [0.98, 1.0, 0.99]))
+    cells = study.cells()
+    known = dict(zip(cells, (reached, reached, Stored(MISSING)), strict=True))
+    (line,) = status(known).rows
+    assert line == ["tiny", study.title, "2 of 3", "1", "0", "0"]
+    for values, where in (([0.5, 0.52], "above"), ([0.999, 0.9995, 0.9999], "below")):
+        known[cells[0]] = Stored(DONE, report("validation", values))
+        sheet = status(known)
+        counts = dict(zip(sheet.header[3:], sheet.rows[0][3:], strict=True))
+        assert counts == {"inside": "0", "below": "0", "above": "0", where: "1"}
+    known[cells[0]] = Stored(MISSING)
+    assert status(known).rows[0][2:] == ["1 of 3", "", "", ""]
+
+
+def test_differences_of_older_trainings_are_marked_and_not_bold():
+    high = Stored(DONE, report("validation", [0.9, 0.91]))
+    low = Stored(OTHER, report("validation", [0.5, 0.51]), "lr 0.1, now 0.2")
+    rows = tables(tiny(), high, low, Stored(MISSING))[-1].rows
+    assert rows[0][1].startswith("+40.0* [")
 
 
 def test_a_clear_difference_is_bold():

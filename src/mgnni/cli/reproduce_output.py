@@ -18,7 +18,7 @@ from mgnni.cli.progress import follow_training
 from mgnni.cli.terminal import console_for, paragraph, span
 from mgnni.data.catalog import find_entry
 from mgnni.errors import MgnniError
-from mgnni.reproduce.overview import by_study, draw, tables
+from mgnni.reproduce.overview import by_study, draw, status, tables
 from mgnni.reproduce.run import Outcome, Pace
 from mgnni.reproduce.sheet import Sheet, ours
 from mgnni.reproduce.store import DONE, Stored, runs_of_cell
@@ -112,8 +112,8 @@ def show_studies(found: Mapping[Cell, Stored], output: Path, *, quick: bool) -> 
         output (Path): Folder of all experiments.
         quick (bool): Whether it is the quick version.
     """
-    console = console_for(120)
-    for cells in by_study(list(found)).values():
+    console, studies = console_for(120), by_study(list(found))
+    for cells in studies.values():
         study = cells[0].study.only(
             [cell.row.name for cell in cells], [cell.column.name for cell in cells]
         )
@@ -125,6 +125,9 @@ def show_studies(found: Mapping[Cell, Stored], output: Path, *, quick: bool) -> 
         figure = _figure(study, {cell: found[cell] for cell in cells}, output)
         if figure:
             console.print(f"  {figure}", soft_wrap=True)
+    if len(studies) > 1 and not quick:
+        console.print("\nAll experiments", style="bold")
+        show_sheet(console, status(found))
 
 
 def _figure(study: Study, found: Mapping[Cell, Stored], output: Path) -> str:

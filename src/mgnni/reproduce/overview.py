@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from mgnni.reproduce.store import Stored, stored
 from mgnni.reproduce.study import Cell, Study
 
 OUTPUT = Path("runs/reproduce")
+PLACES = ("inside", "below", "above")  # of a published number
+SCORED = ("accuracy", "distance")  # kinds of experiments whose published numbers are scores
 
 
 def by_study(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
@@ -50,6 +53,36 @@ def tables(study: Study, found: Found, output: Path) -> list[Sheet]:
     command = ["mgnni", "reproduce", study.name, *(["--quick"] if quick else [])]
     command += [] if output == OUTPUT else ["--output", str(output)]
     return KINDS[study.kind].tables(study, found, shlex.join(command))
+
+
+def status(found: Found) -> Sheet:
+    """Return how much of each experiment is trained, and where its published numbers lie.
+
+    Args:
+        found (Mapping[Cell, Stored]): Cells, and what is stored of them.
+    """
+    lines = []
+    for cells in by_study(list(found)).values():
+        study, places = cells[0].study, Counter(_place(cell, found[cell]) for cell in cells)
+        trained = sum(found[cell].report is not None for cell in cells)
+        compared = any(places[place] for place in PLACES)
+        numbers = [str(places[place]) if compared else "" for place in PLACES]
+        lines.append([study.name, study.title, f"{trained} of {len(cells)}", *numbers])
+    note = (
+        "A cell is a model on a dataset, with all splits and seeds. inside, below, above: where "
+        "the published number lies relative to the 95 % interval of ours, by the rule of the "
+        "table. Above means that it was not reached."
+    )
+    return Sheet("", ["experiment", "", "cells trained", *PLACES], lines, 2, (note,))
+
+
+def _place(cell: Cell, one: Stored) -> str:
+    """Return where the published score of a cell lies; empty if it is not compared."""
+    number = cell.row.paper.get(cell.column.name)
+    if not number or one.report is None or cell.study.kind not in SCORED:
+        return ""
+    values = scores(one.report, cell.rule)
+    return summarize(values).place(number[0]) if values else ""
 
 
 def draw(study: Study, found: Found, output: Path) -> Path | None:

@@ -8,6 +8,7 @@ from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.statistics import CONFIDENCE, difference, scores, summarize
 from mgnni.models.catalog import MGNNI
 from mgnni.reproduce.sheet import (
+    CHANGED,
     Found,
     Sheet,
     ours,
@@ -17,13 +18,14 @@ from mgnni.reproduce.sheet import (
     state_notes,
     value_of,
 )
+from mgnni.reproduce.store import OTHER
 from mgnni.reproduce.study import Cell, Row, Study
 
 MEASURES = {"epoch": "s per epoch", "total": "s in total", "once": "s once, before"}
 
 
 def accuracy_tables(study: Study, found: Found, command: str) -> list[Sheet]:
-    """Return the scores, where the published numbers of MGNNI lie, and paired differences.
+    """Return the scores, where the published numbers lie, and paired differences.
 
     Args:
         study (Study): The experiment.
@@ -78,13 +80,14 @@ def _scores(study: Study, found: Found, group: str, names: Sequence[str]) -> She
 
 
 def _places(study: Study, found: Found) -> list[Sheet]:
-    """Return where the published numbers of MGNNI lie among ours."""
+    """Return where the published numbers lie among ours, for MGNNI also by validation."""
     lines = []
     for cell, one in found.items():
         number = cell.row.paper.get(cell.column.name)
-        if cell.row.architecture != MGNNI or not number or one.report is None:
+        if not number or one.report is None:
             continue
-        for rule in dict.fromkeys((cell.rule, DEFAULT_RULE)):
+        own = cell.row.architecture == MGNNI
+        for rule in dict.fromkeys((cell.rule, DEFAULT_RULE if own else cell.rule)):
             values = scores(one.report, rule)
             if not values:
                 continue
@@ -99,7 +102,7 @@ def _places(study: Study, found: Found) -> list[Sheet]:
                     cell.column.title,
                     rule + get_rule(rule).mark,
                     percent(*number),
-                    f"{summary.mean:.2f}",
+                    f"{summary.mean:.2f}{CHANGED if one.state == OTHER else ''}",
                     interval,
                     " ".join(f"{value:.1f}" for value in seeds),
                     summary.place(number[0]),
@@ -110,7 +113,7 @@ def _places(study: Study, found: Found) -> list[Sheet]:
     header = ["", "", "rule", "paper", "ours", f"{100 * CONFIDENCE:.0f} % interval"]
     return [
         Sheet(
-            "Where the published number lies",
+            "Where the published numbers lie",
             [*header, "single seeds", "published number"],
             lines,
             left=3,
@@ -146,7 +149,8 @@ def _differences(study: Study, found: Found) -> list[Sheet]:
     note = (
         f"Points, with {100 * CONFIDENCE:.0f} % intervals of a paired t-test over splits, corrected"
         f" for shared training data. Scores are those of the rule {DEFAULT_RULE}, where available. "
-        "Bold: the interval does not contain 0."
+        f"Bold: the interval does not contain 0. {CHANGED} One of the two was made with other "
+        "settings or fewer seeds."
     )
     return [*sheets[:-1], _with_notes(sheets[-1], [note])] if sheets else []
 
@@ -157,14 +161,16 @@ def _difference(found: Found, reference: Cell | None, other: Cell | None) -> str
     reports = found[reference].report, found[other].report
     if reports[0] is None or reports[1] is None:
         return ""
+    changed = CHANGED if OTHER in (found[reference].state, found[other].state) else ""
     for rule in (DEFAULT_RULE, reference.rule):
         a, b = scores(reports[0], rule), scores(reports[1], rule)
         if a and b:
             one = difference(a, b, reference.column.test_train_ratio)
             if one is None:
                 return ""
-            sure = "**" if one.low > 0 or one.high < 0 else ""
-            return f"{sure}{one.difference:+.1f}{sure} [{one.low:+.1f}, {one.high:+.1f}]"
+            sure = "**" if not changed and (one.low > 0 or one.high < 0) else ""
+            number = f"{sure}{one.difference:+.1f}{sure}{get_rule(rule).mark}{changed}"
+            return f"{number} [{one.low:+.1f}, {one.high:+.1f}]"
     return ""
 
 
