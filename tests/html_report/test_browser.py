@@ -43,6 +43,19 @@ CONTRAST = """() => {
 }"""
 
 
+# Numbers of an axis that lie on its title, or are cut off.
+OVERLAPS = """plot => {
+  const box = (e) => e.getBoundingClientRect(), frame = box(plot);
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom
+    && b.top < a.bottom;
+  const ticks = [...plot.querySelectorAll('.xtick text')];
+  const titles = [...plot.querySelectorAll('.xtitle')];
+  const wrong = (tick) => box(tick).right > frame.right + 1
+    || titles.some((title) => meet(box(title), box(tick)));
+  return ticks.filter(wrong).map((tick) => tick.textContent);
+}"""
+
+
 @pytest.fixture(scope="module")
 def page_file(trainings: Path, stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
@@ -93,7 +106,17 @@ def test_the_page_is_complete_in_a_browser(browser, page_file, width, scheme):
     undrawn = "document.querySelectorAll('.plot:not(:has(.main-svg))').length"
     assert eventually(page, undrawn, 0)
     for plot in plots:
-        assert plot.evaluate(DRAWN) > 0, plot.get_attribute("aria-label")
+        name = plot.get_attribute("aria-label")
+        assert plot.evaluate(DRAWN) > 0, name
+        assert plot.evaluate(OVERLAPS) == [], name
+        if name.startswith(("Classes", "Calibration")):
+            assert "100" in plot.eval_on_selector_all(
+                ".xtick", "all => all.map(e => e.textContent)"
+            )
+        if name.startswith("Certified errors"):
+            assert len(plot.query_selector_all(".xtick")) > 1
+        if name.startswith("Confusion matrix"):
+            assert len(plot.query_selector_all(".annotation")) in (4, 9)  # the counts
     assert page.get_by_text("Models compared for").first.is_visible()
     # No part of the page is wider than the window; wide tables scroll on their own.
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -105,6 +128,23 @@ def test_the_page_is_complete_in_a_browser(browser, page_file, width, scheme):
     assert requests == [page_file.as_uri()]
     assert problems == []
     context.close()
+
+
+def test_scores_are_visible_on_a_narrow_screen(browser, page_file):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(page_file.as_uri())
+    score = page.query_selector("#overview tbody td:nth-child(3)").bounding_box()
+    assert score["x"] + score["width"] <= 390
+    assert page.evaluate("document.querySelector('pre').scrollWidth") <= 390  # lines are wrapped
+    page.close()
+
+
+def test_a_browser_that_cannot_draw_says_so(browser, page_file):
+    page = browser.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto(page_file.as_uri())
+    assert eventually(page, "document.getElementById('no-figures').hidden", False)
+    page.close()
 
 
 def test_figures_follow_a_change_of_the_colour_scheme(browser, page_file):

@@ -1,7 +1,9 @@
 import json
 import re
+import shutil
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import plotly.graph_objects
 import pytest
@@ -9,11 +11,12 @@ import pytest
 from html_report.conftest import HOSTILE
 from mgnni.errors import ArgumentError, MgnniError
 from mgnni.html_report.page import check_target, make_page, write_page, write_training_page
-from mgnni.html_report.paper import in_order, read_rows
-from mgnni.html_report.results import read_results
+from mgnni.html_report.paper import in_order, read_experiments
+from mgnni.html_report.results import read_results, trained
 from mgnni.train.fit import fit
 from train.cases import graph_task
 
+REPRODUCTION = Path(__file__).parents[2] / "reproduction"
 VOID = {"meta", "link", "br", "img"}
 
 
@@ -50,9 +53,9 @@ class Outline(HTMLParser):
 @pytest.fixture(scope="module")
 def page(trainings, stored):
     """The text of a page, without plotly.js."""
-    rows = read_rows(stored / "experiments")
-    results = in_order(read_results([trainings, stored / "results"]), rows)
-    return make_page(results, rows, "/* plotly */")
+    experiments = read_experiments(stored / "experiments")
+    results = in_order(read_results([trainings, stored / "results"]), experiments)
+    return make_page(results, experiments, "/* plotly */")
 
 
 def test_the_structure_is_that_of_an_accessible_page(page):
@@ -67,8 +70,11 @@ def test_the_structure_is_that_of_an_accessible_page(page):
     plots = [attrs for _, attrs in found.tags if attrs.get("class") == "plot"]
     assert len(plots) == len(found.specs) > 0
     assert all(plot["role"] == "img" and len(plot["aria-label"]) > 20 for plot in plots)
-    figures = [tag for tag, _ in found.tags if tag in ("figure", "details", "figcaption")]
+    tags = [tag for tag, _ in found.tags]
+    figures = [tag for tag in tags if tag in ("figure", "details", "figcaption")]
     assert figures == ["figure", "figcaption", "details"] * len(plots)
+    after = [tags[place + 1] for place, tag in enumerate(tags) if tag == "figure"]
+    assert set(after) == {"figcaption"}  # allowed as the first or the last element only
 
 
 def plotly_figure(spec):
@@ -114,16 +120,83 @@ def test_scores_are_shown_with_their_mark_and_the_paper(page, trainings):
 def test_what_a_result_is_worth_is_drawn(tmp_path):
     options = {"hidden_channels": 4, "epochs": 3, "device": "cpu", "output": tmp_path / "run"}
     report = fit(graph_task(splits=1), **options).report
-    text = make_page(read_results([tmp_path / "run"]), [], "")
-    titles = re.findall(r"<figure[^>]*><h4>([^<]*)</h4>", text)
+    text = make_page(read_results([tmp_path / "run"]), {}, "")
+    titles = re.findall(r"<figcaption><h4>([^<]*)</h4>", text)
     worth = ["Classes", "Calibration", "ROC curve", "Precision-recall curve"]
     assert [title for title in titles if title in worth] == worth
     area = report["classification"]["curves"]["roc"]["area"]
     assert report["runs"][0]["test"]["roc_auc"] == pytest.approx(area)
     assert f"ROC AUC: {100 * area:.2f} %" in text
     ends = report["classification"]["interval"]
-    assert f"{100 * ends['low']:.2f} to {100 * ends['high']:.2f}, by" in text
+    assert f"{100 * ends['low']:.2f} to {100 * ends['high']:.2f} %, by" in text
     assert all(plotly_figure(spec).data for spec in Outline(text).specs)
+
+
+def changed(folder, change, names=("run",)):
+    """Copies of a training with a changed report, below a folder."""
+    for name in names:
+        target = folder.parent / "changed" / name
+        shutil.copytree(folder, target)
+        report = json.loads((target / "report.json").read_text())
+        change(report, name)
+        (target / "report.json").write_text(json.dumps(report))
+    return folder.parent / "changed"
+
+
+@pytest.fixture
+def marked(trainings, tmp_path):
+    """A training that is scored with test labels, to be changed."""
+    shutil.copytree(trainings / "two", tmp_path / "two")
+    return tmp_path / "two"
+
+
+def test_equal_scores_of_several_runs_are_not_one_run(marked):
+    root = changed(marked, lambda report, _: report.update(score={"mean": 1.0, "std": 0.0, "n": 2}))
+    text = make_page(read_results([root]), {}, "")
+    assert "100.00 ± 0.00† % (mean ± standard deviation of 2 runs)" in text
+    assert "one run" not in text
+
+
+def test_every_rule_with_a_mark_has_its_own_note(marked):
+    def set_rule(report, name):
+        report["protocol"] |= {"rule": name, "description": f"described as {name}"}
+
+    root = changed(marked, set_rule, ("fold-max", "test-max"))
+    text = make_page(read_results([root]), {}, "")
+    overview = text[: text.index('id="scores"')]
+    for rule in ("fold-max", "test-max"):
+        assert overview.count(f"<strong>†</strong> {rule}: described as {rule}.") == 1
+    assert "The score is of other epochs, by the rule fold-max." in text  # than the matrix
+
+
+def test_a_class_without_predictions_is_a_gap_and_not_zero(marked):
+    def set_classes(report, _):
+        first, second, *_ = report["classification"]["classes"]
+        first |= {"precision": None, "recall": 0.0}
+        second |= {"precision": 0.25, "recall": None}
+
+    root = changed(marked, set_classes)
+    specs = Outline(make_page(read_results([root]), {}, "")).specs
+    bars = {one["name"]: one["x"] for spec in specs for one in spec["data"] if "name" in one}
+    assert {None, 25.0} <= set(bars["precision"])
+    assert {None, 0.0} <= set(bars["recall"])
+
+
+def test_copies_of_a_training_are_counted_once(marked):
+    def set_place(report, name):
+        report["experiment"] = name
+        if name != "a/x/red":
+            report["copy_of"] = {"b/x/red": "a/x/red", "c/x/red": "b/x/red"}[name]
+
+    root = changed(marked, set_place, ("c/x/red", "b/x/red", "a/x/red"))
+    results = read_results([root])
+    assert [one.experiment for one in results] == ["a", "b", "c"]
+    assert trained(results) == results[:1]
+    text = make_page(results, {}, "")
+    assert "1 training with 2 runs on 1 dataset" in text
+    assert "2 more results are copies of these, in other experiments." in text
+    assert "of a/x/red, which is the same training" in text
+    assert len(trained(read_results([root / "b", root / "c"]))) == 1  # without the original
 
 
 def portfolio_rows(text):
@@ -136,7 +209,7 @@ def portfolio_rows(text):
 def test_the_choice_of_a_model_is_shown_with_everything_that_was_tried(tmp_path):
     few = {"hidden_channels": 4, "epochs": 2, "device": "cpu", "output": tmp_path / "run"}
     report = fit(graph_task(splits=1), model="auto", **few).report
-    text = make_page(read_results([tmp_path / "run"]), [], "")
+    text = make_page(read_results([tmp_path / "run"]), {}, "")
     record = report["portfolio"]
     head, *rows = portfolio_rows(text)
     assert head == ["Model", "Choice", "Validation %", "Epochs", "Seconds per epoch"]
@@ -159,7 +232,7 @@ def test_a_model_that_failed_or_was_left_out_is_named_with_its_reason(tmp_path):
     last |= {"validation": None, "seconds_per_epoch": None, "error": f"diverged {HOSTILE}"}
     report["portfolio"] |= {"left_out": {"gin": "no option scales"}, "notes": ["mlp is as good"]}
     file.write_text(json.dumps(report))
-    text = make_page(read_results([tmp_path / "run"]), [], "")
+    text = make_page(read_results([tmp_path / "run"]), {}, "")
     assert portfolio_rows(text)[-1][:3] == [last["name"], "failed", "–"]
     assert f"Note: {last['name']} failed: diverged &lt;img" in text
     assert "Note: gin was left out: no option scales" in text
@@ -176,6 +249,32 @@ def test_a_written_page_is_small_enough_and_repeats(trainings, tmp_path):
     one, other = ((tmp_path / name).read_bytes() for name in ("a.html", "b.html"))
     assert one == other
     assert 1e6 < len(one) < 8e6  # plotly.js is in it, once
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """The report on all stored results of the repository."""
+    if not REPRODUCTION.is_dir():
+        pytest.skip("the stored results are in the repository only")
+    target = tmp_path_factory.mktemp("all") / "all.html"
+    write_page([REPRODUCTION], target)
+    return target
+
+
+def test_all_stored_results_fit_into_one_file(everything):
+    assert everything.stat().st_size < 8e6
+
+
+def test_all_stored_results_can_be_told_apart(everything):
+    text = everything.read_text("utf-8")
+    found = re.findall(r"<h3[^>]*>(.*?)</h3>", text)
+    assert len(found) == len(set(found)) > 100
+    assert "Scores on chains, γ = 0.5: Change of the states along a chain" in text
+    for spec in Outline(text).specs:
+        labels = spec["layout"]["yaxis"].get("ticktext", [])
+        assert len(labels) == len(set(labels))
+    tall = [int(pixels) for pixels in re.findall(r'style="height:(\d+)px', text)]
+    assert max(tall) < 4000
 
 
 def test_only_a_report_is_replaced(trainings, tmp_path):

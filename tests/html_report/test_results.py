@@ -6,7 +6,9 @@ import pytest
 from html_report.conftest import HOSTILE
 from mgnni.errors import DataError
 from mgnni.html_report.curves import Curve, read_curves
-from mgnni.html_report.paper import PaperScore, in_order, paper_score, read_rows
+from mgnni.html_report.figure import categories, plain
+from mgnni.html_report.labels import headings, labels
+from mgnni.html_report.paper import PaperScore, in_order, paper_score, read_experiments
 from mgnni.html_report.results import read_results
 
 
@@ -23,42 +25,103 @@ def test_trainings_are_found_below_a_folder(trainings):
 
 
 def test_stored_results_have_the_numbers_of_the_paper(stored):
-    rows = read_rows(stored / "experiments")
-    found = in_order(read_results([stored / "results"]), rows)
+    experiments = read_experiments(stored / "experiments")
+    found = in_order(read_results([stored / "results"]), experiments)
     assert [one.label for one in found] == ["First of paper", "Second", "unknown"]
     assert [one.number for one in found] == [1, 2, 3]
-    papers = [paper_score(one, rows) for one in found]
+    papers = [paper_score(one, experiments) for one in found]
     assert papers == [PaperScore(0.6405, pytest.approx(0.0528)), None, None]
     # Named directly, a folder is a stored result if its experiment and row are known.
-    known = {(row.experiment, row.name) for row in rows}
+    known = {("webkb", row) for row in experiments["webkb"].rows}
     for name, experiment in (("first", "webkb"), ("unknown", "")):
         (one,) = read_results([stored / "results" / "webkb" / name / "red"], known)
         assert one.experiment == experiment
 
 
 def test_a_stored_result_says_where_it_belongs(stored, tmp_path):
-    rows = read_rows(stored / "experiments")
+    experiments = read_experiments(stored / "experiments")
     report = json.loads((stored / "results/webkb/first/red/report.json").read_text())
     stated = {**report, "dataset": "data", "experiment": "webkb/first/grey", "quick": True}
     (tmp_path / "report.json").write_text(json.dumps(stated))
-    (one,) = in_order(read_results([tmp_path]), rows)
+    (one,) = in_order(read_results([tmp_path]), experiments)
     assert (one.dataset, one.column, one.label) == ("data", "grey", "First of paper (quick)")
-    assert paper_score(one, rows) == PaperScore(0.5, None)
+    assert paper_score(one, experiments) == PaperScore(0.5, None)
 
 
 def test_a_training_is_compared_with_the_only_row_of_its_model(stored, trainings):
-    rows = read_rows(stored / "experiments")
+    experiments = read_experiments(stored / "experiments")
     (one,) = read_results([stored / "results" / "webkb" / "first" / "red"])
     assert (one.experiment, one.report["model"]) == ("", "gcn")
-    assert paper_score(one, rows) is None  # on another dataset only
+    assert paper_score(one, experiments) is None  # on another dataset only
     one.report["dataset"] = "grey"
-    assert paper_score(one, rows) == PaperScore(0.01, 0.02)
+    assert paper_score(one, experiments) == PaperScore(0.01, 0.02)
     one.report["model"] = "mgnni"
-    assert paper_score(one, rows) == PaperScore(0.5, None)
+    assert paper_score(one, experiments) == PaperScore(0.5, None)
 
 
 def test_without_definitions_there_are_no_numbers_of_a_paper(tmp_path):
-    assert read_rows(tmp_path / "missing") == []
+    assert read_experiments(tmp_path / "missing") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "score"),
+    [(None, PaperScore(0.25, None)), ("distance", PaperScore(0.25, None)), ("response", None)],
+)
+def test_published_numbers_are_scores_for_some_kinds_only(stored, tmp_path, kind, score):
+    content = {"rows": [{"name": "first", "paper": {"red": [25, None]}}]}
+    content |= {} if kind is None else {"kind": kind}
+    (tmp_path / "webkb.json").write_text(json.dumps(content))
+    (one,) = read_results([stored / "results" / "webkb" / "first" / "red"], {("webkb", "first")})
+    assert paper_score(one, read_experiments(tmp_path)) == score
+
+
+def test_columns_have_the_order_and_titles_of_their_definition(stored, tmp_path):
+    options = {"split": "shuffle", "loops": True}
+    columns = [
+        {"name": "20", "data": "chains", "options": {"length": 20, **options}},
+        {"name": "100", "data": "chains", "options": {"length": 100, **options}},
+        {"name": "far-20", "label": "20", "options": {"length": 20, "places": "far", **options}},
+        {"name": "0.5", "label": "γ = 0.5", "data": "chains", "options": options},
+        {"name": "texas", "label": "Texas", "options": options},
+    ]
+    definition = {"title": "How far?", "columns": columns, "rows": [{"name": "first"}]}
+    (tmp_path / "webkb.json").write_text(json.dumps(definition))
+    report = json.loads((stored / "results/webkb/first/red/report.json").read_text())
+    for name in ("0.5", "100", "20", "far-20", "other", "texas"):
+        folder = tmp_path / "webkb" / "first" / name
+        folder.mkdir(parents=True)
+        dataset = name if name == "texas" else "chains"
+        stated = {**report, "dataset": dataset, "experiment": f"webkb/first/{name}"}
+        (folder / "report.json").write_text(json.dumps(stated))
+    found = in_order(read_results([tmp_path / "webkb"]), read_experiments(tmp_path))
+    assert [one.place for one in found] == [
+        "chains, length 20",
+        "chains, length 100",
+        "chains, length 20, far",
+        "chains, γ = 0.5",
+        "Texas",
+        "chains, other",
+    ]
+    assert headings(found)[0] == "first on chains, length 20 (webkb)"
+    assert labels(found[:2]) == ["first, length 20", "first, length 100"]
+    assert {one.title for one in found} == {"How far?"}
+
+
+def test_equal_trainings_are_told_apart_by_their_folders(trainings, tmp_path):
+    for name in ("a/run", "b/run", "c"):
+        shutil.copytree(trainings / "two", tmp_path / name)
+    found = read_results([tmp_path])
+    assert labels(found)[2] == "gcn (c)"
+    assert len(set(labels(found))) == len(set(headings(found))) == 3
+
+
+def test_long_labels_are_cut_in_the_middle_and_stay_different():
+    assert plain("a" * 28) == "a" * 28
+    assert plain("MGNNI, released code, on Squirrel, filtered") == "MGNNI, releas…rrel, filtered"
+    assert plain("a <b>") == "a &lt;b&gt;"
+    names = [f"{'x' * 40} {middle} {'y' * 40}" for middle in "ab"]
+    assert len(set(categories(names)["ticktext"])) == 2
+    assert len(set(categories(["a", "a"])["ticktext"])) == 1
 
 
 @pytest.mark.parametrize(

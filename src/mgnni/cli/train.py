@@ -116,7 +116,7 @@ class Train(Command):
     log: str | None = field(default=None, metadata={"choices": CHOICES["log"], "unset": "none"})
     """Experiment tracker that is also given the losses and scores."""
     no_report: bool = False
-    """Do not write report.html, which needs plotly and has 5 MB."""
+    """Do not write report.html, which needs plotly and has 2 MB."""
     changes: dict[str, Any] = field(default_factory=dict)  # hyperparameters that were given
     tables: TableOptions = field(default_factory=TableOptions)
 

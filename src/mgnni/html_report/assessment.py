@@ -23,15 +23,19 @@ def assessment_facts(result: Result) -> Iterator[tuple[str, str]]:
     if ends is not None and not result.mark:
         yield (
             "95 % interval",
-            f"{percent(ends['low'])} to {percent(ends['high'])}, by {ends['resamples']:,} "
+            f"{percent(ends['low'])} to {percent(ends['high'])} %, by {ends['resamples']:,} "
             "bootstrap resamples of the test rows; training data and seeds stay fixed",
         )
     if metric in baseline:
         name = baseline["class"]
         what = "most frequent labels" if name is None else f"class {name}"
-        yield "Baseline", f"always predicting the {what}: {percent(baseline[metric])}"
+        yield "Baseline", f"always predicting the {what}: {percent(baseline[metric])} %"
     for one in found["rare"]:
-        yield "Rare class", f"{one['class']}: {percent(one['share'])} % of the rows"
+        yield (
+            "Rare class",
+            f"{one['class']}: {percent(one['share'])} % of the rows for training and validation "
+            f"(split {result.runs[0].split})",
+        )
     if "threshold" in found:
         one = found["threshold"]
         values = sorted(run["threshold"] for run in found["runs"] if run["threshold"] is not None)
@@ -39,8 +43,8 @@ def assessment_facts(result: Result) -> Iterator[tuple[str, str]]:
         yield (
             "Threshold",
             f"{one['class']} above a probability of {spread}, chosen by {one['chosen_by']}: test "
-            f"balanced accuracy {percent(one['test']['balanced_accuracy'])}, accuracy "
-            f"{percent(one['test']['accuracy'])}",
+            f"balanced accuracy {percent(one['test']['balanced_accuracy'])} %, accuracy "
+            f"{percent(one['test']['accuracy'])} %",
         )
 
 
@@ -65,22 +69,25 @@ def _classes(classes: Sequence[Mapping[str, Any]], runs: int) -> Figure:
             "type": "bar",
             "orientation": "h",
             "name": "F1" if name == "f1" else name,
-            "x": [round(100 * (one[name] or 0.0), 2) for one in shown],
+            "x": [None if one[name] is None else round(100 * one[name], 2) for one in shown],
             "y": list(range(len(shown))),
-            "marker": {"color": SERIES[place]},
+            "marker": {"color": SERIES[place], "line": {"color": SERIES[place], "width": 2}},
             "hovertemplate": f"{name} %{{x}} %<extra></extra>",
         }
         for place, name in enumerate(MEASURES)
     ]
+    gaps = any(one[name] is None for one in shown for name in MEASURES)
     worst = min(shown, key=lambda one: 2 if one["recall"] is None else one["recall"])
     return Figure(
         title="Classes",
         text="Precision: how many of the rows predicted as a class belong to it. Recall: how many "
         f"of its rows are found. Test rows of {runs} run{'s' * (runs > 1)} together. Lowest "
-        f"recall: class {worst['name']}, {percent(worst['recall'])} %.",
+        f"recall: class {worst['name']}, {percent(worst['recall'])} %."
+        + " Where there are no such rows, there is no bar."
+        * gaps,
         data=data,
         layout={
-            "xaxis": axis("%", range=[0, 100]),
+            "xaxis": axis("%", range=[-0.5, 100]),  # so that the edge of a bar of 0 % is visible
             "yaxis": categories([one["name"] for one in shown]),
             "barmode": "group",
         },
@@ -113,7 +120,7 @@ def _reliability(calibration: Mapping[str, Any]) -> Figure:
         data=data,
         layout={
             "xaxis": axis("mean confidence (%)", range=[0, 100]),
-            "yaxis": axis("right (%)", range=[0, 100]),
+            "yaxis": axis("right (%)", range=[0, 102]),
         },
         head=["Confidence", "Mean confidence %", "Right %", "Predictions"],
         rows=[

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mgnni.data.metric_names import unit
+from mgnni.data.rules import DEFAULT_RULE
 from mgnni.html_report.curves import Curve
 from mgnni.html_report.figure import SERIES, Figure, axis, categories, plain
 from mgnni.html_report.results import Result
@@ -29,7 +30,9 @@ def curve_figures(
     shown = dict(list(curves.items())[:MAX_RUNS])
     if not shown:
         return []
-    which = f"{len(shown)} of {len(curves)} runs" if len(curves) > len(shown) else "One line a run"
+    which = (
+        f"{len(shown)} of {len(curves)} runs" if len(curves) > len(shown) else "One line per run"
+    )
     thin = {run: curve.thinned(points) for run, curve in shown.items()}
     lines = [_line(run, one, "loss", "training", SERIES[0]) for run, one in thin.items()]
     lines += [_line(run, one, "val_loss", "validation", SERIES[1]) for run, one in thin.items()]
@@ -55,7 +58,7 @@ def curve_figures(
         chosen = [
             run for run in result.runs if run.val is not None and (run.split, run.seed) in thin
         ]
-        same = result.report["protocol"]["rule"] == "validation"
+        same = result.report["protocol"]["rule"] == DEFAULT_RULE
         if same:
             metric.append(
                 {
@@ -146,37 +149,29 @@ def confusion_figure(result: Result) -> Figure | None:
         "z": [[round(100 * share, 2) for share in row] for row in shares],
         "x": list(range(size)),
         "y": list(range(size)),
-        "customdata": counts,
+        "text": counts,
         "zmin": 0,
         "zmax": 100,
         "xgap": 2,
         "ygap": 2,
         "colorscale": [[0, "@low"], [1, "@high"]],
         "colorbar": {"title": {"text": "% of class", "side": "right"}, "thickness": 12},
-        "hovertemplate": "%{customdata} rows, %{z} % of the class<extra></extra>",
+        "meta": "counts" if size <= MAX_CELLS else "",  # the page writes them into the cells
+        "hovertemplate": "%{text} rows, %{z} % of the class<extra></extra>",
     }
-    cells = [
-        {
-            "x": column,
-            "y": row,
-            "text": str(counts[row][column]),
-            "showarrow": False,
-            "font": {"color": f"@on {shares[row][column]:.3f}"},
-        }
-        for row in range(size)
-        for column in range(size)
-    ]
+    rule, runs = result.report["protocol"]["rule"], len(result.runs)
     below = {**labels, "range": [-0.5, size - 0.5], "tickangle": 0 if size < 8 else -90}
     return Figure(
         title="Confusion matrix",
-        text=f"Test rows by true class and predicted class, summed over {len(result.runs)} runs, "
-        f"each at the epoch that validation chose: {right} of {sum(totals)} are on the diagonal. "
-        "The colour is the share of the true class.",
+        text=f"Test rows by true class and predicted class, summed over {runs} "
+        f"run{'s' * (runs > 1)}, each at the epoch that validation chose: {right} of "
+        f"{sum(totals)} are on the diagonal. "
+        "The colour is the share of the true class."
+        + (f" The score is of other epochs, by the rule {rule}." if rule != DEFAULT_RULE else ""),
         data=[heat],
         layout={
             "xaxis": {**below, "title": {"text": "predicted class"}},
             "yaxis": {**labels, "title": {"text": "true class"}},
-            "annotations": cells if size <= MAX_CELLS else [],
         },
         head=["True class", *(f"as {name}" for name in classes), "Rows", "Right %"],
         rows=[
@@ -202,11 +197,9 @@ def attention_figure(result: Result) -> Figure | None:
             "name": f"scale {scale}",
             "x": list(range(len(order))),
             "y": [weights[place] for _, weights, _ in order],
-            "customdata": [
-                f"node {node}, predicted class {plain(str(name))}" for name, _, node in order
-            ],
+            "customdata": [node for _, _, node in order],
             "marker": {"color": SERIES[place % len(SERIES)], "line": {"width": 0}},
-            "hovertemplate": f"%{{customdata}}<br>scale {scale}: %{{y}}<extra></extra>",
+            "hovertemplate": f"node %{{customdata}}, scale {scale}: %{{y}}<extra></extra>",
         }
         for place, scale in enumerate(scales)
     ]
@@ -215,7 +208,7 @@ def attention_figure(result: Result) -> Figure | None:
     edges = [names.index(name) - 0.5 for name in middle if names.index(name)]
     return Figure(
         title="Attention over scales",
-        text=f"Weight of each scale for {len(order)} nodes, one bar a node, ordered by predicted "
+        text=f"Weight of each scale for {len(order)} nodes, one bar per node, ordered by predicted "
         f"class (best run: split {found['split']}, seed {found['seed']}). The table has the means "
         "over all nodes.",
         data=data,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import base64
+import gzip
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 from importlib.util import find_spec
@@ -14,14 +16,24 @@ from mgnni.errors import ArgumentError, MgnniError
 from mgnni.files import atomic_write
 from mgnni.html_report.assessment import assessment_facts, assessment_figures
 from mgnni.html_report.command import command_line
+from mgnni.html_report.costs import cost_figures
 from mgnni.html_report.curves import Curve, read_curves
 from mgnni.html_report.details import MAX_RUNS, attention_figure, confusion_figure, curve_figures
 from mgnni.html_report.figure import Figure
+from mgnni.html_report.labels import headings
 from mgnni.html_report.numbers import number_facts, number_figures
-from mgnni.html_report.overview import cost_figures, overview_table, score_figures, solver_figures
-from mgnni.html_report.paper import DEFINITIONS, Row, in_order, paper_score, read_rows
+from mgnni.html_report.overview import overview_table
+from mgnni.html_report.paper import (
+    DEFINITIONS,
+    Experiment,
+    in_order,
+    paper_score,
+    read_experiments,
+)
 from mgnni.html_report.portfolio import portfolio_part
-from mgnni.html_report.results import Result, read_results
+from mgnni.html_report.results import Result, read_results, trained
+from mgnni.html_report.scores import score_figures
+from mgnni.html_report.solvers import solver_figures
 from mgnni.html_report.text import DASH, Html, duration, metric_name, percent, score, size, table
 from mgnni.version import __version__
 
@@ -47,6 +59,8 @@ def plotly_script() -> str:
 def write_page(paths: Sequence[Path], output: Path, definitions: Path = DEFINITIONS) -> int:
     """Write a report on trainings as one HTML file; return the number of trainings.
 
+    A result that was copied from another one is no further training.
+
     Args:
         paths (Sequence[Path]): Folders of trainings, or of stored results.
         output (Path): The file to write; replaced if it exists.
@@ -54,12 +68,13 @@ def write_page(paths: Sequence[Path], output: Path, definitions: Path = DEFINITI
             numbers of the paper. (default: that of the package)
     """
     script = plotly_script()
-    rows = read_rows(definitions)
-    results = read_results(paths, {(row.experiment, row.name) for row in rows})
-    text = make_page(in_order(results, rows), rows, script)
+    experiments = read_experiments(definitions)
+    known = {(name, row) for name, one in experiments.items() for row in one.rows}
+    results = read_results(paths, known)
+    text = make_page(in_order(results, experiments), experiments, script)
     with atomic_write(output) as file:
         file.write(text.encode())
-    return len(results)
+    return len(trained(results))
 
 
 def check_target(output: Path) -> None:
@@ -101,12 +116,12 @@ def write_training_page(folder: Path, on_note: Callable[[str], None]) -> None:
         on_note(f"report.html was not written ({error}); repeat with mgnni report {folder}")
 
 
-def make_page(results: Sequence[Result], rows: Sequence[Row], script: str) -> str:
+def make_page(results: Sequence[Result], experiments: Mapping[str, Experiment], script: str) -> str:
     """Return the text of the page.
 
     Args:
         results (Sequence[Result]): The trainings.
-        rows (Sequence[Row]): Rows of experiments, with the numbers of the paper.
+        experiments (Mapping[str, Experiment]): Experiments by name.
         script (str): Source of plotly.js.
     """
     files = resources.files("mgnni.html_report") / "page_files"
@@ -115,8 +130,8 @@ def make_page(results: Sequence[Result], rows: Sequence[Row], script: str) -> st
     points = min(max(POINTS // max(lines, 1), PER_CURVE[0]), PER_CURVE[1])
     sections = [
         section
-        for result, found in zip(results, curves, strict=True)
-        for section in _section(result, found, points, rows)
+        for result, name, found in zip(results, headings(results), curves, strict=True)
+        for section in _section(result, name, found, points, experiments)
     ]
     solvers = _figures("solver", solver_figures(results), 3)
     datasets = list(dict.fromkeys(one.dataset for one in results))
@@ -125,32 +140,41 @@ def make_page(results: Sequence[Result], rows: Sequence[Row], script: str) -> st
         generator=GENERATOR,
         style=(files / "page.css").read_text("utf-8"),
         summary=escape(_summary(results, datasets)),
-        overview=overview_table(results, rows) + _marks(results),
-        scores=_figures("score", score_figures(results, rows), 3),
+        overview=overview_table(results, experiments) + _marks(results),
+        scores=_figures("score", score_figures(results, experiments), 3),
         solvers=solvers or "<p>No model here solves equations.</p>",
         costs=_figures("cost", cost_figures(results), 3),
         sections="".join(sections),
         version=escape(__version__),
-        plotly=script,
+        plotly=_packed(script),
         script=(files / "page.js").read_text("utf-8"),
     )
 
 
+def _packed(script: str) -> str:
+    """Return a script as the page holds it, compressed to less than half of its size."""
+    return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
+
+
 def _summary(results: Sequence[Result], datasets: Sequence[str]) -> str:
-    runs = sum(len(one.runs) for one in results)
+    once = trained(results)
+    runs, copies = sum(len(one.runs) for one in once), len(results) - len(once)
     return (
-        f"{len(results)} training{'s' * (len(results) > 1)} with {runs} run{'s' * (runs > 1)} on "
+        f"{len(once)} training{'s' * (len(once) > 1)} with {runs:,} run{'s' * (runs > 1)} on "
         f"{len(datasets)} dataset{'s' * (len(datasets) > 1)}, "
-        f"{duration(sum(one.seconds for one in results))} of computing."
+        f"{duration(sum(one.seconds for one in once))} of computing."
+        + (f" {copies} more results are copies of these, in other experiments." if copies else "")
     )
 
 
 def _marks(results: Sequence[Result]) -> str:
-    """Return a note for every mark in the table."""
-    marks = {one.mark: one.report["protocol"]["description"] for one in results if one.mark}
+    """Return a note for every rule whose scores have a mark in the table."""
+    marked = [one for one in results if one.mark]
+    rules = {one.report["protocol"]["rule"]: (one.mark, one) for one in marked}
     return "".join(
-        f'<p class="note"><strong>{escape(mark)}</strong> {escape(text)}. {TEST_LABELS}</p>'
-        for mark, text in marks.items()
+        f'<p class="note"><strong>{escape(mark)}</strong> {escape(rule)}: '
+        f"{escape(one.report['protocol']['description'])}. {TEST_LABELS}</p>"
+        for rule, (mark, one) in rules.items()
     )
 
 
@@ -160,19 +184,22 @@ def _figures(prefix: str, figures: Sequence[Figure], level: int) -> str:
 
 
 def _section(
-    result: Result, curves: dict[tuple[int, int], Curve], points: int, rows: Sequence[Row]
+    result: Result,
+    name: str,
+    curves: dict[tuple[int, int], Curve],
+    points: int,
+    experiments: Mapping[str, Experiment],
 ) -> Iterator[str]:
     """Yield the parts of the section of a result."""
-    report, name = result.report, escape(f"{result.label} on {result.dataset}")
-    command = escape(command_line(result))
+    report = result.report
     yield f'<section id="{result.anchor}" aria-labelledby="{result.anchor}-title">'
-    yield f'<h3 id="{result.anchor}-title">{name}</h3>'
+    yield f'<h3 id="{result.anchor}-title">{escape(name)}</h3>'
     yield "<dl>"
-    for term, text in _facts(result, rows):
+    for term, text in _facts(result, experiments):
         yield f"<div><dt>{term}</dt><dd>{escape(text)}</dd></div>"
     yield "</dl>"
     yield f'<h4 id="{result.anchor}-command">Command</h4>'
-    yield f'<pre role="region" aria-label="Command" tabindex="0"><code>{command}</code></pre>'
+    yield f"<pre><code>{_unbroken(command_line(result))}</code></pre>"
     if result.mark:
         yield f'<p class="note">{escape(result.mark)} {TEST_LABELS}</p>'
     for note in report.get("data", {}).get("notes", ()):
@@ -187,12 +214,21 @@ def _section(
     yield '<p><a href="#overview">Back to the overview</a></p></section>'
 
 
-def _facts(result: Result, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def _unbroken(command: str) -> str:
+    """Return a command as HTML whose lines may end after words, but not inside of options."""
+    words = [escape(word) for word in command.split(" ")]
+    return " ".join(f"<span>{one}</span>" if one.startswith("--") else one for one in words)
+
+
+def _facts(result: Result, experiments: Mapping[str, Experiment]) -> Iterator[tuple[str, str]]:
     report, protocol = result.report, result.report["protocol"]
-    of = f"mean ± standard deviation of {len(result.runs)} runs" if result.std else "one run"
+    runs = len(result.runs)
+    of = f"mean ± standard deviation of {runs} runs" if runs > 1 else "one run"
+    if result.experiment:
+        yield "Experiment", result.experiment + (f": {result.title}" if result.title else "")
     value = score(result.metric, result.mean, result.std, result.mark) + unit(result.metric)
     yield "Score", f"test {metric_name(result.metric)} {value} ({of})"
-    paper = paper_score(result, rows)
+    paper = paper_score(result, experiments)
     if paper is not None:
         yield "Paper", f"{percent(paper.mean, paper.std)} %"
     yield "Rule", f"{protocol['rule']}: {protocol['description']}"
@@ -216,11 +252,13 @@ def _facts(result: Result, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     commit = f", commit {report['commit'][:12]}" if report.get("commit") else ""
     shown = ", ".join(f"{package} {number}" for package, number in versions.items())
     yield "Versions", f"{shown}{commit}" or DASH
+    if result.copy_of:
+        yield "Copy", f"of {result.copy_of}, which is the same training"
     yield "Folder", str(result.folder)
 
 
 def _run_table(result: Result) -> Html:
-    caption = f"Runs of {result.label} on {result.dataset}"
+    caption = f"Runs of {result.label} on {result.place}"
     of = unit(result.metric)
     head = ["Split", "Seed", "Epochs", "Chosen epoch", f"Validation{of}", f"Test{of}"]
     rows = [
@@ -231,5 +269,4 @@ def _run_table(result: Result) -> Html:
         ]
         for run in result.runs
     ]
-    ids = [f"{result.anchor}-run-{place}" for place in range(len(rows))]
-    return table(caption, head, rows, words=(), ids=ids)
+    return table(caption, head, rows, words=())

@@ -1,4 +1,4 @@
-"""Numbers of the paper, from the definitions of experiments."""
+"""Experiments of the paper, from their definitions: titles, order, and published numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mgnni.files import read_object
 from mgnni.html_report.results import REMEDY, Result
 
 DEFINITIONS = Path(__file__).parents[1] / "reproduce" / "experiments"
+SCORED = ("accuracy", "distance")  # kinds of experiments whose published numbers are scores
 
 
 @dataclass(frozen=True)
@@ -31,46 +32,84 @@ class Row:
     """A row of a table of the paper.
 
     Attributes:
-        experiment: Name of the experiment.
         name: Name of the row.
         label: What the paper calls it.
         model: Name of the model.
         scores: The paper's score in each column, which is usually a dataset.
     """
 
-    experiment: str
     name: str
     label: str
     model: str
     scores: Mapping[str, PaperScore]
 
 
-def read_rows(folder: Path = DEFINITIONS) -> list[Row]:
-    """Return the rows of all experiments that are defined in JSON files.
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper.
 
-    A file has ``name`` (default: that of the file) and ``rows``; a row has ``name``, ``label``,
-    ``model`` and ``paper``, which maps columns to mean and standard deviation in percent.
+    Attributes:
+        name: Name of the experiment.
+        title: Its title.
+        columns: Titles of the columns by name, in order.
+        rows: The rows by name, in order.
+    """
+
+    name: str
+    title: str
+    columns: Mapping[str, str]
+    rows: Mapping[str, Row]
+
+
+def read_experiments(folder: Path = DEFINITIONS) -> dict[str, Experiment]:
+    """Return the experiments that are defined in JSON files, by name.
+
+    A file has ``name`` (default: that of the file), ``title``, ``kind``, ``columns`` and ``rows``.
+    A row has ``name``, ``label``, ``model`` and ``paper``, which maps columns to mean and standard
+    deviation in percent, if the kind is one of :data:`SCORED`.
 
     Args:
         folder (Path, optional): Where the files are; it need not exist.
     """
-    found = []
+    found = {}
     for file in sorted(folder.glob("*.json")):
         content = read_object(file, REMEDY)
         name = str(content.get("name", file.stem))
-        found += [_row(name, row) for row in content.get("rows", ()) if isinstance(row, dict)]
+        scored = content.get("kind", SCORED[0]) in SCORED
+        rows = [_row(row, scored) for row in content.get("rows", ()) if isinstance(row, dict)]
+        columns = [one for one in content.get("columns", ()) if isinstance(one, dict)]
+        title = str(content.get("title", name))
+        found[name] = Experiment(name, title, _columns(columns), {row.name: row for row in rows})
     return found
 
 
-def _row(experiment: str, row: Mapping[str, Any]) -> Row:
+def _columns(columns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the titles of columns: their labels, or the options in which they differ."""
+    titles = [str(one.get("label") or one.get("name", "")) for one in columns]
+    options = [one.get("options") or {} for one in columns]
+    names = dict.fromkeys(name for one in options for name in one)
+    kept = [name for name in names if len({str(one.get(name)) for one in options}) > 1]
+    found = {}
+    for column, title, given in zip(columns, titles, options, strict=True):
+        values = {one: given[one] for one in kept if one in given}
+        words = [
+            value if isinstance(value, str) else f"{key} {value}"
+            for key, value in values.items()
+            if not isinstance(value, bool)
+        ]
+        labelled = "label" in column and titles.count(title) == 1
+        found[str(column.get("name", ""))] = title if labelled else ", ".join(words) or title
+    return found
+
+
+def _row(row: Mapping[str, Any], scored: bool) -> Row:
     name = str(row.get("name", ""))
     scores = {
-        dataset: score
-        for dataset, value in (row.get("paper") or {}).items()
+        column: score
+        for column, value in ((row.get("paper") or {}) if scored else {}).items()
         if (score := _score(value)) is not None
     }
-    model = str(row.get("model", name))
-    return Row(experiment, name, str(row.get("label", name)), model, scores)
+    return Row(name, str(row.get("label", name)), str(row.get("model", name)), scores)
 
 
 def _score(value: Any) -> PaperScore | None:
@@ -80,28 +119,32 @@ def _score(value: Any) -> PaperScore | None:
     return PaperScore(mean / 100, std / 100 if isinstance(std, (int, float)) else None)
 
 
-def in_order(results: Iterable[Result], rows: Sequence[Row]) -> list[Result]:
-    """Return stored results by experiment, column and row, with the labels of their rows.
+def in_order(results: Iterable[Result], experiments: Mapping[str, Experiment]) -> list[Result]:
+    """Return stored results by experiment, column and row, with the titles of these.
 
     Other results come first, in their order.
 
     Args:
         results (Iterable[Result]): The results.
-        rows (Sequence[Row]): Rows of experiments, in the order of the paper.
+        experiments (Mapping[str, Experiment]): Experiments by name.
     """
-    place = {(row.experiment, row.name): number for number, row in enumerate(rows)}
     found = []
     for one in results:
-        row = place.get((one.experiment, one.row), len(rows))
-        label = rows[row].label if row < len(rows) else one.label
+        experiment = experiments.get(one.experiment) or Experiment("", "", {}, {})
+        columns, rows = list(experiment.columns), list(experiment.rows)
+        label = experiment.rows[one.row].label if one.row in rows else one.label
         label += " (quick)" if one.report.get("quick") is True else ""  # of few splits and epochs
+        title, column_label = experiment.title, experiment.columns.get(one.column, "")
+        named = replace(one, label=label, title=title, column_label=column_label)
+        place = columns.index(one.column) if one.column in columns else len(columns)
+        row = rows.index(one.row) if one.row in rows else len(rows)
         column = one.column if one.experiment else ""
-        found.append(((one.experiment, column, row), replace(one, label=label)))
+        found.append(((one.experiment, place, column, row), named))
     found.sort(key=lambda pair: pair[0])
     return [replace(one, number=number) for number, (_, one) in enumerate(found, 1)]
 
 
-def paper_score(result: Result, rows: Sequence[Row]) -> PaperScore | None:
+def paper_score(result: Result, experiments: Mapping[str, Experiment]) -> PaperScore | None:
     """Return the paper's score for a result, or ``None``.
 
     A stored result belongs to its experiment and row. Any other result is compared with the row of
@@ -109,13 +152,13 @@ def paper_score(result: Result, rows: Sequence[Row]) -> PaperScore | None:
 
     Args:
         result (Result): The result.
-        rows (Sequence[Row]): All rows.
+        experiments (Mapping[str, Experiment]): Experiments by name.
     """
-    dataset, model = result.dataset, result.report["model"]
-    for row in rows:
-        if (row.experiment, row.name) == (result.experiment, result.row):
-            return row.scores.get(result.column)
     if result.experiment:
-        return None
+        experiment = experiments.get(result.experiment)
+        row = experiment.rows.get(result.row) if experiment else None
+        return row.scores.get(result.column) if row else None
+    dataset, model = result.dataset, result.report["model"]
+    rows = [row for experiment in experiments.values() for row in experiment.rows.values()]
     found = {row.scores[dataset] for row in rows if row.model == model and dataset in row.scores}
     return found.pop() if len(found) == 1 else None

@@ -50,6 +50,8 @@ class Result:
         report: Content of ``report.json``.
         header: Content of ``config.json``; empty if there is none.
         runs: Its runs.
+        title: Title of its experiment; empty if it is not known.
+        column_label: Title of its column; empty if it is not known.
     """
 
     folder: Path
@@ -61,6 +63,8 @@ class Result:
     report: Mapping[str, Any]
     header: Mapping[str, Any]
     runs: tuple[RunScore, ...]
+    title: str = ""
+    column_label: str = ""
 
     @property
     def anchor(self) -> str:
@@ -71,6 +75,17 @@ class Result:
     def dataset(self) -> str:
         """Name of the dataset."""
         return str(self.report["dataset"])
+
+    @property
+    def place(self) -> str:
+        """What to call the data: the dataset, and which column if there are several of it."""
+        label = self.column_label or self.column
+        return label if self.column == self.dataset else f"{self.dataset}, {label}"
+
+    @property
+    def copy_of(self) -> str:
+        """The result that it was copied from, EXPERIMENT/ROW/COLUMN; empty if it was trained."""
+        return str(self.report.get("copy_of") or "")
 
     @property
     def metric(self) -> str:
@@ -134,6 +149,27 @@ def read_results(paths: Sequence[Path], known: Collection[tuple[str, str]] = ())
             )
         found |= {one.folder.resolve(): one for one in kept}
     return [replace(one, number=place) for place, one in enumerate(found.values(), 1)]
+
+
+def trained(results: Sequence[Result]) -> list[Result]:
+    """Return each training once: of a result and its copies, only the first.
+
+    Args:
+        results (Sequence[Result]): Results, some of which may be copies of others.
+    """
+    folders = [one.folder.resolve() for one in results]
+    source = {
+        folder: (folder / "../../.." / one.copy_of).resolve()
+        for folder, one in zip(folders, results, strict=True)
+        if one.copy_of
+    }
+    found: dict[Path, Result] = {}
+    for folder, one in zip(folders, results, strict=True):
+        origin = folder
+        for _ in source:  # a copy may be that of a copy
+            origin = source.get(origin, origin)
+        found.setdefault(origin, one)
+    return list(found.values())
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -32,9 +32,8 @@ def table(
     rows: Sequence[Sequence[str]],
     *,
     words: Collection[int] = (0,),
-    ids: Sequence[str] = (),
 ) -> Html:
-    """Return a table that scrolls sideways on its own where it is too wide.
+    """Return a table that scrolls on its own where it is too large.
 
     Args:
         caption (str): What the table shows.
@@ -42,15 +41,13 @@ def table(
         rows (Sequence[Sequence[str]]): The cells; the first of a row is its heading.
         words (Collection[int], optional): Columns that hold words; the others hold numbers.
             (default: :obj:`(0,)`)
-        ids (Sequence[str], optional): Anchors of the rows.
     """
     columns = [f'<th scope="col"{_kind(i, words)}>{html(one)}</th>' for i, one in enumerate(head)]
     lines = []
-    for place, row in enumerate(rows):
+    for row in rows:
         cells = [f'<th scope="row"{_kind(0, words)}>{html(row[0])}</th>']
         cells += [f"<td{_kind(i, words)}>{html(one)}</td>" for i, one in enumerate(row[1:], 1)]
-        name = f' id="{escape(ids[place])}"' if ids else ""
-        lines.append(f"<tr{name}>{''.join(cells)}</tr>")
+        lines.append(f"<tr>{''.join(cells)}</tr>")
     return Html(
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{''.join(columns)}</tr></thead><tbody>"
@@ -59,7 +56,7 @@ def table(
 
 
 def _kind(column: int, words: Collection[int]) -> str:
-    return "" if column in words else ' class="number"'
+    return ' class="word"' if column in words else ""  # numbers are far more, so they have none
 
 
 def percent(value: float | None, std: float | None = None, mark: str = "") -> str:

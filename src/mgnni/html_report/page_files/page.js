@@ -13,10 +13,14 @@
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
   };
 
-  // "@name" stands for the colour --name of the current scheme, "@on SHARE" for text on a cell.
+  // The counts in the cells of a matrix whose colours are percentages.
+  const counts = (matrix) => matrix.text.flatMap((row, y) => row.map((count, x) => ({
+    x, y, text: String(count), showarrow: false, font: { color: onCell(matrix.z[y][x] / 100) },
+  })));
+
+  // "@name" stands for the colour --name of the current scheme.
   const resolved = (value) => {
     if (typeof value === "string") {
-      if (value.startsWith("@on ")) return onCell(Number(value.slice(4)));
       return (value.startsWith("@") && colour("--" + value.slice(1))) || value;
     }
     if (Array.isArray(value)) return value.map(resolved);
@@ -31,20 +35,45 @@
     fixedrange: true, ...given,
   });
 
+  // A long label of a row, in two lines.
+  const broken = (label) => {
+    const middle = label.length / 2;
+    const spaces = [...label.matchAll(/ /g)].map((found) => found.index);
+    if (label.length < 18 || !spaces.length) return label;
+    const at = spaces.reduce((a, b) => (Math.abs(b - middle) < Math.abs(a - middle) ? b : a));
+    return label.slice(0, at) + "<br>" + label.slice(at + 1);
+  };
+
   const draw = (box) => {
     const spec = resolved(JSON.parse(box.nextElementSibling.textContent));
+    const rows = spec.layout.yaxis.ticktext;
+    if (rows && box.clientWidth < 500) {
+      Object.assign(spec.layout.yaxis, { ticktext: rows.map(broken), tickfont: { size: 11 } });
+    }
     const layout = {
-      margin: { l: 12, r: 12, t: 36, b: 12 },
+      margin: { l: 12, r: 28, t: 36, b: 12 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: colour("--text"), family: getComputedStyle(document.body).fontFamily, size: 13 },
       legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom" },
       hoverlabel: { bgcolor: colour("--surface"), font: { color: colour("--text") } },
       hovermode: "closest",
+      annotations: spec.data.filter((one) => one.meta === "counts").flatMap(counts),
       ...spec.layout,
       xaxis: axis(spec.layout.xaxis), yaxis: axis(spec.layout.yaxis),
     };
     box.dataset.drawn = "yes";
     Plotly.react(box, spec.data, layout, { responsive: true, displayModeBar: false });
+  };
+
+  // plotly.js is in the page as gzip in base64, which is less than half of its size.
+  const load = async () => {
+    const packed = document.getElementById("plotly");
+    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+    const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(plain).text();
+    packed.replaceWith(script); // and runs at once
+    if (!window.Plotly) throw new Error("plotly.js did not run");
   };
 
   const plots = [...document.querySelectorAll(".plot")];
@@ -56,7 +85,12 @@
       draw(entry.target);
     }
   }, { rootMargin: "600px" });
-  plots.forEach((box) => seen.observe(box));
+  const ready = load();
+  ready.then(() => plots.forEach((box) => seen.observe(box))).catch(() => {
+    document.getElementById("no-figures").hidden = false;
+  });
   dark.addEventListener("change", () => plots.filter((box) => box.dataset.drawn).forEach(draw));
-  addEventListener("beforeprint", () => plots.filter((box) => !box.dataset.drawn).forEach(draw));
+  addEventListener("beforeprint", () => {
+    ready.then(() => plots.filter((box) => !box.dataset.drawn).forEach(draw), () => {});
+  });
 })();
