@@ -29,7 +29,7 @@ TINY: dict[str, Any] = {
     ],
     "reference": "mgnni",
 }
-NEVER_SAME = ("seconds", "peak_memory", "commit")
+NEVER_SAME = ("seconds", "peak_memory", "processes", "commit")
 
 
 def tiny(**changes: Any) -> Study:

@@ -112,7 +112,7 @@ def test_a_process_that_died_before_it_kept_its_report_is_finished(tmp_path, mon
 def test_a_failed_cell_is_recorded_and_the_others_go_on(tmp_path):
     rows = [{"name": "gcn", "preset": "unheard"}, {"name": "mlp"}]
     outcomes = list(
-        run_cells(tiny(rows=rows).cells(), tmp_path, device="cpu", jobs=1, follow=quiet)
+        run_cells(tiny(rows=rows).cells(), tmp_path, device="cpu", jobs=None, follow=quiet)
     )
     assert ["unheard" in one.error for one in outcomes] == [True, False]
     failed = tmp_path / "tiny" / "gcn" / "short" / "failed.json"

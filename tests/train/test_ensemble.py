@@ -249,7 +249,7 @@ def test_groups_that_fit_the_memory_give_the_same(monkeypatch):
     a_run = 6 * 2 * task.num_rows  # channels, scales, nodes
     monkeypatch.setattr(experiment_module, "MAX_GROUP", 2 * a_run + 1)
     parts = trained(task, chosen, which)
-    assert [len(group) for group in parts.groups] == [1, 2, 2]
+    assert [len(group) for group in parts.groups] == [2, 2, 1]
     monkeypatch.setattr(experiment_module, "MAX_GROUP", 1)  # a run at least
     assert [len(group) for group in training(task, chosen, which).groups] == [1] * 5
     for run, a in by_run(whole).items():

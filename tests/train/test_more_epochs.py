@@ -38,7 +38,7 @@ def experiment(kind: str, epochs: int, jobs: int = 1, rule: str = "validation") 
 
 
 def assert_same(one: Fitted, other: Fitted, folder: Path, other_folder: Path) -> None:
-    machine = ("seconds", "peak_memory", "commit")
+    machine = ("seconds", "peak_memory", "processes", "commit")
     reports = [
         {k: v for k, v in (made.report or {}).items() if k not in machine} for made in (one, other)
     ]

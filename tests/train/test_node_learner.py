@@ -44,6 +44,18 @@ def test_a_run_is_given_the_labels_of_its_own_part_and_no_other():
     assert set(learner.parts) == {"train", "val"}
 
 
+def test_groups_of_runs_see_the_same_tensors():
+    """Models keep what they compute from a graph while it is the same, for all groups of runs."""
+    task = node_task(2, directed=True)
+    one, other = (begun(task, config(), [run]) for run in runs(2))
+    assert all(a is b for a, b in zip(one.inputs, other.inputs, strict=True))
+    undirected = begun(task, config(undirected=True), runs())
+    assert undirected.inputs[1].size(1) > one.inputs[1].size(1)
+    assert begun(task, config(precision="64"), runs()).inputs[0].dtype is torch.float64
+    task.graphs[0].x[0, 0] += 1.0
+    assert not torch.equal(begun(task, config(), runs()).inputs[0], one.inputs[0])
+
+
 def test_the_loss_is_the_mean_over_the_labelled_training_nodes():
     task = node_task(2)
     learner = begun(task, config(**EXACT, dropout=0.0), runs(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from mgnni.train.device import make_fabric
 from mgnni.train.experiment import Experiment
 from mgnni.train.fit import train
 from mgnni.train.fitted import Fitted
-from mgnni.train.processes import WORTH, count_jobs
+from mgnni.train.processes import ROOM, WORTH, count_jobs
 from mgnni.train.runs import Epoch
 from mgnni.train.source import Source
 from mgnni.train.training import Training
@@ -33,7 +34,7 @@ def experiment(jobs: int | None, epochs: int = 40, **options: Any) -> Experiment
 
 
 def lasting(made: Fitted) -> dict[str, Any]:
-    machine = ("seconds", "peak_memory")
+    machine = ("seconds", "peak_memory", "processes")
     return {key: value for key, value in (made.report or {}).items() if key not in machine}
 
 
@@ -148,7 +149,7 @@ def nodes(jobs: int | None, count: int = 12, epochs: int = 200, **options: Any) 
 
 def test_on_a_cpu_runs_on_one_graph_are_trained_in_small_groups() -> None:
     assert [len(group) for group in nodes(1).groups()] == [12]
-    for count, sizes in ((1, [1]), (5, [5]), (6, [3, 3]), (12, [4, 4, 4]), (13, [4, 4, 5])):
+    for count, sizes in ((1, [1]), (5, [5]), (6, [3, 3]), (12, [4, 4, 4]), (13, [3, 5, 5])):
         asked = nodes(1, count)
         groups = asked.groups(small=True)
         assert sorted(len(group) for group in groups) == sizes
@@ -167,11 +168,11 @@ def test_groups_on_one_graph_are_trained_in_two_processes_as_in_one(tmp_path: Pa
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("version", ["another device", "earlier version"])
+@pytest.mark.parametrize("version", ["of a mesh", "earlier version"])
 def test_a_checkpoint_is_continued_with_its_own_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, jobs: int
 ) -> None:
-    """One group of all runs, as on a GPU and in earlier versions, is continued on a CPU."""
+    """One group of all runs, as those of a mesh and of earlier versions."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     heard: list[Epoch] = []
 
@@ -206,6 +207,10 @@ def test_processes_are_started_for_many_steps_only(
     assert count_jobs(nodes(None, epochs=WORTH), CPU) == 2
     assert count_jobs(nodes(None, epochs=WORTH), torch.device("meta")) == 1
     assert count_jobs(nodes(None, 5, epochs=WORTH), CPU) == 1  # a single group
-    assert count_jobs(nodes(None, 5, epochs=WORTH, together=False), CPU) == 2
+    assert count_jobs(nodes(None, 5, epochs=WORTH, together=False), CPU) == 1  # less memory
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    assert count_jobs(nodes(None, epochs=WORTH), CPU) == 3  # groups
+    monkeypatch.setattr(os, "sysconf", lambda name: 2**12 if "SIZE" in name else 2 * ROOM // 2**12)
+    assert count_jobs(nodes(None, epochs=WORTH), CPU) == 2
     with pytest.raises(ArgumentError, match=r"'jobs' must be at least 1 \(got 0\)"):
         experiment(0)

@@ -55,7 +55,9 @@ class Clock:
         training = len(epoch.runs)
         if self.runs == 1 or self.name != "training":
             return self.name
-        return f"run {epoch.finished + 1} of {self.runs}" if training == 1 else f"{training} runs"
+        if training == 1:
+            return f"run {epoch.finished + 1} of {self.runs}"
+        return f"{training} runs" if training == self.runs else f"{training} of {self.runs} runs"
 
     def state(self, epoch: Epoch) -> str:
         """Return the validation score and the time left."""

@@ -59,7 +59,7 @@ class Reproduce(Command):
     """Train again what was made with other settings or fewer seeds than asked for."""
     device: str = field(default="auto", metadata={"choices": ("auto", "cpu", "cuda")})
     """Where to compute; auto uses a GPU if there is one."""
-    jobs: int = 1
+    jobs: int | None = field(default=None, metadata={"unset": "one, in as many processes as help"})
     """Number of trainings at the same time, each in its own process."""
     output: Path = field(default=Path("runs/reproduce"), metadata={"metavar": "FOLDER"})
     """Folder for the reports, one folder per experiment, row and dataset."""
@@ -70,7 +70,7 @@ class Reproduce(Command):
 
         if not self.experiments:
             raise UsageError(f"EXPERIMENT must be one of {', '.join(study_names())}, or all")
-        if self.jobs < 1:
+        if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"--jobs must be at least 1 (got {self.jobs})")
         if self.seeds is not None and (
             min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds)

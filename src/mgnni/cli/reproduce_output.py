@@ -32,12 +32,15 @@ class Progress:
     Args:
         found (Mapping[Cell, Stored]): All cells, and what is stored of them.
         missing (Sequence[Cell]): The cells to train.
-        jobs (int): Number of processes.
+        jobs (int, optional): Number of trainings at the same time, in other processes; with
+            :obj:`None`, this process follows one after another.
     """
 
-    def __init__(self, found: Mapping[Cell, Stored], missing: Sequence[Cell], jobs: int) -> None:
+    def __init__(
+        self, found: Mapping[Cell, Stored], missing: Sequence[Cell], jobs: int | None
+    ) -> None:
         self.total, self.left, self.jobs = len(missing), list(missing), jobs
-        self.pace = Pace(jobs)
+        self.pace = Pace(jobs or 1)
         for cell, one in found.items():
             if one.report is not None:
                 self.pace.add(cell, one.report)
@@ -48,7 +51,7 @@ class Progress:
         self._bar: Bar | None = None
 
     def __enter__(self) -> Progress:
-        if self.jobs > 1 and self.total and self.console.is_terminal:
+        if self.jobs is not None and self.total and self.console.is_terminal:
             self._bar = Bar(
                 TextColumn("  trainings"),
                 BarColumn(bar_width=24),

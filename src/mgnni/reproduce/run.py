@@ -88,7 +88,7 @@ def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcom
 
 
 def run_cells(
-    cells: Sequence[Cell], output: Path, *, device: str, jobs: int, follow: Follow
+    cells: Sequence[Cell], output: Path, *, device: str, jobs: int | None, follow: Follow
 ) -> Generator[Outcome, None, None]:
     """Yield the outcome of every cell when it is finished.
 
@@ -98,14 +98,15 @@ def run_cells(
         cells (Sequence[Cell]): What to train.
         output (Path): Folder of all experiments.
         device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        jobs (int): Number of processes; with one, this process trains.
+        jobs (int, optional): Number of trainings at the same time, each in one process;
+            :obj:`None` trains one after another, each in as many processes as help.
         follow (Callable): Called with each cell that this process trains; the context manager it
             returns yields what is called after every epoch.
     """
-    alone = [cell for cell in cells if jobs == 1 or KINDS[cell.study.kind].alone]
+    alone = [cell for cell in cells if jobs is None or KINDS[cell.study.kind].alone]
     # The largest data first, so that the last training to finish is a short one.
     beside = sorted((cell for cell in cells if cell not in alone), key=_size, reverse=True)
-    yield from _beside(beside, output, device, jobs)
+    yield from _beside(beside, output, device, jobs or 1)
     for cell in alone:
         with follow(cell) as on_epoch:
             outcome = run_cell(cell, output, device, on_epoch)

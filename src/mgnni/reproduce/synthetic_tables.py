@@ -50,8 +50,8 @@ def distance_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         f"ours, {EXACTLY}: the same weights, evaluated in float64 with this tolerance. If this row "
         "is better, the tolerance limits the range, not the model.",
         *_weighted_note(found),
-        f"Reach: distance up to which at least {100 * KNOWN:.0f} % of the test nodes of all runs are "
-        "right; none if the nearest nodes are not.",
+        f"Reach: distance up to which at least {100 * KNOWN:.0f} % of the test nodes of all runs "
+        "are right; none if the nearest nodes are not.",
         *state_notes(study, found, command),
     ]
     last = sheets[0]

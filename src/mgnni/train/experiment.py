@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -130,20 +129,19 @@ class Experiment:
         return device.type == "cpu" and (self.deterministic or self.size <= SMALL)
 
     def groups(self, small: bool = False) -> list[list[Run]]:
-        """Return the runs in groups of about equal size; those of a group are one batched model.
+        """Return the runs in groups; those of a group are one batched model.
 
         Args:
             small (bool, optional): Make groups that suit a CPU and can be trained by several
                 processes, instead of the largest that fit the memory. (default: :obj:`False`)
         """
-        most = 1
+        size = 1
         if self.together and self.task.unit == "node" and self.model.supports_vmap:
-            most = max(MAX_GROUP // self.size, 1)
+            size = max(MAX_GROUP // self.size, 1)
             if small:
-                most = max(min(most, SMALL_GROUP // self.size, RUNS_OF_SMALL_GROUP), 1)
-        count, runs = -(-len(self.runs) // most), list(self.runs)
-        ends = [place * len(runs) // count for place in range(count + 1)]
-        return [runs[a:b] for a, b in itertools.pairwise(ends)]
+                most = max(min(size, SMALL_GROUP // self.size, RUNS_OF_SMALL_GROUP), 1)
+                size = -(-len(self.runs) // -(-len(self.runs) // most))  # about equal groups
+        return [list(self.runs[i : i + size]) for i in range(0, len(self.runs), size)]
 
 
 def _bound_to_graph(config: Config, task: Task) -> Config:

@@ -274,6 +274,7 @@ def _ignore(epoch: Epoch) -> None:
 def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
     task, results = training.task, training.results()
     report = make_report(training, seconds)
+    report |= {"processes": jobs} if training.mesh is None else {}
     binary = any(one.threshold is not None for one in results)
     if jobs > 1:  # this process has trained nothing
         report["peak_memory"] = None

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mgnni.data.hashes import neighborhood_hashes
 from mgnni.data.task import Task
+from mgnni.graph.memo import Memo
 from mgnni.layers.graph_module import check_finite
 from mgnni.layers.sparse_features import sparse_features
 from mgnni.train.captured import CapturedEpoch, NotCapturable
@@ -21,6 +22,8 @@ from mgnni.train.runs import Run
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+_Prepared = tuple[Tensor, tuple[Any, ...]]
+_prepared: Memo[_Prepared] = Memo()
 DENSE = 0.1  # fraction of non-zero features from which a dense product is faster on a CPU
 ROUNDS = 3  # of hashing neighbours, to distinguish nodes with equal features
 
@@ -34,18 +37,34 @@ class NodeLearner(Learner):
 
     def __init__(self, task: Task, config: Config, runs: Sequence[Run], fabric: Fabric) -> None:
         super().__init__(task, config, runs, fabric)
-        graph = prepared(task.graphs[0], config)
-        check_finite(graph.x)  # before reordering, as errors name the row of the data
-        order = node_order(graph.x, graph.edge_index, graph.edge_weight)
-        self.place = torch.argsort(order)  # row of each node in the inputs
-        x = graph.x[order].to(torch.float64 if config.precision == "64" else torch.float32)
-        self.dtype = x.dtype
-        self.inputs = self._inputs(x, self.place[graph.edge_index], graph.edge_weight)
+        self.dtype = torch.float64 if config.precision == "64" else torch.float32
+        self.place, self.inputs = self._place_and_inputs()
         self.parts = {part: self._part(part) for part in ("train", "val")}
         self._logits: Tensor | None = None  # of the current weights
         self._validated: Tensor | None = None  # by the captured epoch
         self._captured: CapturedEpoch | None = None
         self.capturable = fabric.device.type == "cuda" and config.precision in ("32", "tf32")
+
+    def _place_and_inputs(self) -> _Prepared:
+        """Return the graph as the model sees it, the same tensors for all groups of runs.
+
+        Models keep what they compute from a graph as long as it is the same object.
+        """
+        graph, model = self.task.graphs[0], self.ensemble.model
+        sparse = getattr(model, "takes_sparse_features", False)
+        about = self.config.undirected, self.config.precision, sparse, str(self.fabric.device)
+        return _prepared.get(
+            graph, self._prepare, (graph.x, graph.edge_index, graph.edge_weight), about
+        )
+
+    def _prepare(self) -> _Prepared:
+        """Return the row of each node in the inputs, and the inputs."""
+        graph = prepared(self.task.graphs[0], self.config)
+        check_finite(graph.x)  # before reordering, as errors name the row of the data
+        order = node_order(graph.x, graph.edge_index, graph.edge_weight)
+        place = torch.argsort(order)
+        x = graph.x[order].to(self.dtype)
+        return place, self._inputs(x, place[graph.edge_index], graph.edge_weight)
 
     def _inputs(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[Any, ...]:
         """Return the inputs of the model on the device of the training."""

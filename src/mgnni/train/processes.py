@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import io
 import multiprocessing
+import os
 import pickle
 import signal
 import time
@@ -30,15 +31,16 @@ from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch, Training
 
 WORTH = 3000  # training steps from which starting processes, a few seconds, pays off
-ROOM = 2**31  # bytes of GPU memory that a process may need, most of it for its CUDA context
+ROOM = 2**31  # bytes that a process may need: on a GPU for its CUDA context, on a CPU for torch
 GRACE = 5.0  # seconds that a process has to end by itself
 
 
 def count_jobs(experiment: Experiment, device: torch.device) -> int:
     """Return the number of processes to train in.
 
-    Several are started for many steps, and not more than torch has CPU threads. On a GPU, the runs
-    on one graph are trained by one process.
+    Several are started for many steps, not more than torch has CPU threads, and as many as the
+    memory has room for. On a GPU, or with ``together=False``, the runs on one graph are trained by
+    one process.
 
     Args:
         experiment (Experiment): What to train; its ``jobs`` is the number, if it is given.
@@ -51,16 +53,25 @@ def count_jobs(experiment: Experiment, device: torch.device) -> int:
     one_graph = task.unit == "node"
     graphs = sum(task.splits[run.split].train.numel() for run in experiment.runs)
     batches = len(groups) if one_graph else -(-graphs // config.batch_size)
-    if config.epochs * batches < WORTH:
+    if config.epochs * batches < WORTH or (one_graph and not experiment.together):
         return 1
     most = torch.get_num_threads()
     if device.type == "cpu":
-        most = min(most, MAX_GROUP // (experiment.size * len(groups[-1])))
+        within = MAX_GROUP // (experiment.size * len(groups[0]))
+        most = min(most, within, _host_memory() // ROOM)
     elif device.type == "cuda" and not one_graph:
         most = min(most, torch.cuda.mem_get_info(device)[0] // ROOM)
     else:
         return 1
     return max(min(most, len(groups)), 1)
+
+
+def _host_memory() -> int:
+    """Return the bytes of the machine's memory; without a way to know, enough for all cores."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return ROOM * (os.cpu_count() or 1)
 
 
 def run_in_processes(

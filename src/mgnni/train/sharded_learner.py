@@ -65,6 +65,10 @@ class ShardedNodeLearner(NodeLearner):
             if isinstance(part, BatchNorm):
                 part.mesh = mesh
 
+    def _place_and_inputs(self) -> tuple[Tensor, tuple[Any, ...]]:
+        """Return the part of the graph that this process has."""
+        return self._prepare()
+
     def _inputs(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> tuple[Any, ...]:
         """Return the features of the own nodes, and the operator of the whole graph."""
         whole = Propagation.from_edge_index(

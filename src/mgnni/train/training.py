@@ -247,7 +247,7 @@ class Training:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Continue from a checkpoint, which may be of another device, with its groups of runs."""
+        """Continue from a checkpoint with its groups of runs, which a mesh makes larger."""
         there = state.get("groups")  # absent in checkpoints of earlier versions
         if there is None:
             self.groups = self.experiment.groups()
