@@ -191,3 +191,10 @@ def test_curves_are_those_of_the_log(trainings, tmp_path):
 
 def test_the_hostile_name_is_in_the_data(trainings):  # or the tests of the page show nothing
     assert all(HOSTILE in one.dataset for one in read_results([trainings]))
+
+
+def test_tables_of_the_paper_come_first_in_their_order():
+    names = list(read_experiments())
+    tables = ["heterophilic", "ppi", "graphs", "scales", "gamma", "efficiency", "attention"]
+    assert names[: len(tables)] == tables  # Tables 1 to 7
+    assert names[len(tables) :] == sorted(names[len(tables) :])

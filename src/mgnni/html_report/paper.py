@@ -62,9 +62,10 @@ class Experiment:
 
 
 def read_experiments(folder: Path = DEFINITIONS) -> dict[str, Experiment]:
-    """Return the experiments that are defined in JSON files, by name.
+    """Return the experiments that are defined in JSON files by name, tables of the paper first.
 
-    A file has ``name`` (default: that of the file), ``title``, ``kind``, ``columns`` and ``rows``.
+    A file has ``name`` (default: that of the file), ``title``, ``paper``, which is for example
+    Table 1, ``kind``, ``columns`` and ``rows``.
     A row has ``name``, ``label``, ``model`` and ``paper``, which maps columns to mean and standard
     deviation in percent, if the kind is one of :data:`SCORED`.
 
@@ -72,8 +73,8 @@ def read_experiments(folder: Path = DEFINITIONS) -> dict[str, Experiment]:
         folder (Path, optional): Where the files are; it need not exist.
     """
     found = {}
-    for file in sorted(folder.glob("*.json")):
-        content = read_object(file, REMEDY)
+    files = {file: read_object(file, REMEDY) for file in folder.glob("*.json")}
+    for file, content in sorted(files.items(), key=lambda one: _place(one[1], one[0].stem)):
         name = str(content.get("name", file.stem))
         scored = content.get("kind", SCORED[0]) in SCORED
         rows = [_row(row, scored) for row in content.get("rows", ()) if isinstance(row, dict)]
@@ -81,6 +82,13 @@ def read_experiments(folder: Path = DEFINITIONS) -> dict[str, Experiment]:
         title = str(content.get("title", name))
         found[name] = Experiment(name, title, _columns(columns), {row.name: row for row in rows})
     return found
+
+
+def _place(content: Mapping[str, Any], name: str) -> tuple[bool, str, str]:
+    """Return what experiments are sorted by."""
+    paper = str(content.get("paper", ""))
+    table = paper.startswith("Table ")
+    return not table, paper if table else "", name
 
 
 def _columns(columns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -129,6 +137,7 @@ def in_order(results: Iterable[Result], experiments: Mapping[str, Experiment]) -
         experiments (Mapping[str, Experiment]): Experiments by name.
     """
     found = []
+    order = ["", *experiments]
     for one in results:
         experiment = experiments.get(one.experiment) or Experiment("", "", {}, {})
         columns, rows = list(experiment.columns), list(experiment.rows)
@@ -139,7 +148,8 @@ def in_order(results: Iterable[Result], experiments: Mapping[str, Experiment]) -
         place = columns.index(one.column) if one.column in columns else len(columns)
         row = rows.index(one.row) if one.row in rows else len(rows)
         column = one.column if one.experiment else ""
-        found.append(((one.experiment, place, column, row), named))
+        study = order.index(one.experiment) if one.experiment in order else len(order)
+        found.append(((study, one.experiment, place, column, row), named))
     found.sort(key=lambda pair: pair[0])
     return [replace(one, number=number) for number, (_, one) in enumerate(found, 1)]
 
