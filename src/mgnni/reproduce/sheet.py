@@ -11,6 +11,7 @@ from mgnni.data.statistics import scores, summarize
 from mgnni.reproduce.store import OTHER, Stored
 from mgnni.reproduce.study import Cell, Study
 
+NAMED = 10  # cells in a note
 CHANGED = "*"  # after a number that was made with other settings
 Found = Mapping[Cell, Stored]
 
@@ -102,7 +103,7 @@ def state_notes(study: Study, found: Found, command: str) -> list[str]:
         notes.append(f"Missing cells are trained by `{command}`; finished ones are kept.")
     changed = sorted(str(cell) for cell, one in found.items() if one.state == OTHER)
     if changed:
-        some = ", ".join(changed[:3]) + (" ..." if len(changed) > 3 else "")
+        some = ", ".join(changed[:NAMED]) + (" ..." if len(changed) > NAMED else "")
         notes.append(
             f"{CHANGED} made with other settings or fewer seeds than the definition has now "
             f"({len(changed)}: {some}); `{command} --replace` trains them again."

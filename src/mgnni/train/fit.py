@@ -273,11 +273,8 @@ def _ignore(epoch: Epoch) -> None:
 
 def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:
     task, results = training.task, training.results()
-    report = make_report(training, seconds)
-    report |= {"processes": jobs} if training.mesh is None else {}
+    report = make_report(training, seconds, jobs)
     binary = any(one.threshold is not None for one in results)
-    if jobs > 1:  # this process has trained nothing
-        report["peak_memory"] = None
     fitted = Fitted(
         config=training.config,
         level=task.level,

@@ -49,16 +49,17 @@ def make_header(training: Training) -> dict[str, Any]:
     return header if experiment.portfolio is None else header | {"portfolio": experiment.portfolio}
 
 
-def make_report(training: Training, seconds: float) -> dict[str, Any]:
+def make_report(training: Training, seconds: float, jobs: int = 1) -> dict[str, Any]:
     """Return the report of a finished training.
 
-    Only ``seconds`` and ``peak_memory`` depend on the machine's state. ``confusion`` is summed over
-    runs, each at its selected epoch, and ``classification`` or ``regression`` describes the same
-    predictions.
+    Only ``seconds``, ``peak_memory`` and ``processes`` depend on the machine. ``confusion`` is
+    summed over runs, each at its selected epoch, and ``classification`` or ``regression`` describes
+    the same predictions.
 
     Args:
         training (Training): The training.
         seconds (float): Its duration.
+        jobs (int, optional): Number of processes that trained groups of runs. (default: :obj:`1`)
     """
     experiment, task, rule = training.experiment, training.task, training.rule
     results = training.results()
@@ -106,7 +107,9 @@ def make_report(training: Training, seconds: float) -> dict[str, Any]:
         "versions": versions(),
         "commit": commit(),
         "input": {"data": experiment.source.origin, **experiment.source.given},
-        "peak_memory": peak_memory(training.fabric.device),
+        # With several processes, this one has trained nothing.
+        "peak_memory": None if jobs > 1 else peak_memory(training.fabric.device),
+        "processes": jobs if training.mesh is None else math.prod(training.mesh.shape.values()),
         "seconds": seconds,
     }
     if training.mesh is not None:
