@@ -64,12 +64,15 @@ def test_without_definitions_there_are_no_numbers_of_a_paper(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "score"),
-    [(None, PaperScore(0.25, None)), ("distance", PaperScore(0.25, None)), ("response", None)],
+    ("entry", "score"),
+    [
+        ({"paper": {"red": [25, None]}}, PaperScore(0.25, None)),
+        ({"paper_hops": {"red": 25}}, None),
+        ({"paper_seconds": {"red": [25, None]}}, None),
+    ],
 )
-def test_published_numbers_are_scores_for_some_kinds_only(stored, tmp_path, kind, score):
-    content = {"rows": [{"name": "first", "paper": {"red": [25, None]}}]}
-    content |= {} if kind is None else {"kind": kind}
+def test_published_distances_and_times_are_not_shown_as_scores(stored, tmp_path, entry, score):
+    content = {"rows": [{"name": "first", **entry}]}
     (tmp_path / "webkb.json").write_text(json.dumps(content))
     (one,) = read_results([stored / "results" / "webkb" / "first" / "red"], {("webkb", "first")})
     assert paper_score(one, read_experiments(tmp_path)) == score
@@ -191,6 +194,12 @@ def test_curves_are_those_of_the_log(trainings, tmp_path):
 
 def test_the_hostile_name_is_in_the_data(trainings):  # or the tests of the page show nothing
     assert all(HOSTILE in one.dataset for one in read_results([trainings]))
+
+
+def test_only_experiments_on_accuracy_have_published_scores():
+    found = read_experiments().items()
+    scored = {name for name, one in found if any(row.scores for row in one.rows.values())}
+    assert scored == {"heterophilic", "ppi", "graphs", "scales", "chains"}
 
 
 def test_tables_of_the_paper_come_first_in_their_order():

@@ -130,7 +130,7 @@ def test_the_response_of_a_rank_one_weight_ends_with_the_steps_of_the_solver():
 
 
 def test_tables_and_figures_show_what_is_stored(tmp_path):
-    rows = {"name": "eignn", "paper": {"12": [25, None]}}
+    rows = {"name": "eignn", "paper": {"12": [25, None]}, "paper_hops": {"12": 25}}
     rows["changes"] = {"tol": 1e-6, "precision": "32"}
     for kind in ("distance", "response"):
         tiny = study(kind, rows, {"name": "gcn"}) if kind == "distance" else study(kind, rows)

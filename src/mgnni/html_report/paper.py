@@ -11,7 +11,6 @@ from mgnni.files import read_object
 from mgnni.html_report.results import REMEDY, Result
 
 DEFINITIONS = Path(__file__).parents[1] / "reproduce" / "experiments"
-SCORED = ("accuracy", "distance")  # kinds of experiments whose published numbers are scores
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,9 @@ def read_experiments(folder: Path = DEFINITIONS) -> dict[str, Experiment]:
     """Return the experiments that are defined in JSON files by name, tables of the paper first.
 
     A file has ``name`` (default: that of the file), ``title``, ``paper``, which is for example
-    Table 1, ``kind``, ``columns`` and ``rows``.
+    Table 1, ``columns`` and ``rows``.
     A row has ``name``, ``label``, ``model`` and ``paper``, which maps columns to mean and standard
-    deviation in percent, if the kind is one of :data:`SCORED`.
+    deviation in percent.
 
     Args:
         folder (Path, optional): Where the files are; it need not exist.
@@ -76,8 +75,7 @@ def read_experiments(folder: Path = DEFINITIONS) -> dict[str, Experiment]:
     files = {file: read_object(file, REMEDY) for file in folder.glob("*.json")}
     for file, content in sorted(files.items(), key=lambda one: _place(one[1], one[0].stem)):
         name = str(content.get("name", file.stem))
-        scored = content.get("kind", SCORED[0]) in SCORED
-        rows = [_row(row, scored) for row in content.get("rows", ()) if isinstance(row, dict)]
+        rows = [_row(row) for row in content.get("rows", ()) if isinstance(row, dict)]
         columns = [one for one in content.get("columns", ()) if isinstance(one, dict)]
         title = str(content.get("title", name))
         found[name] = Experiment(name, title, _columns(columns), {row.name: row for row in rows})
@@ -110,11 +108,11 @@ def _columns(columns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return found
 
 
-def _row(row: Mapping[str, Any], scored: bool) -> Row:
+def _row(row: Mapping[str, Any]) -> Row:
     name = str(row.get("name", ""))
     scores = {
         column: score
-        for column, value in ((row.get("paper") or {}) if scored else {}).items()
+        for column, value in (row.get("paper") or {}).items()
         if (score := _score(value)) is not None
     }
     return Row(name, str(row.get("label", name)), str(row.get("model", name)), scores)

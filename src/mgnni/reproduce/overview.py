@@ -19,7 +19,6 @@ from mgnni.reproduce.study import Cell, Study
 
 OUTPUT = Path("runs/reproduce")
 PLACES = ("inside", "below", "above")  # of a published number
-SCORED = ("accuracy", "distance")  # kinds of experiments whose published numbers are scores
 
 
 def by_study(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
@@ -79,7 +78,7 @@ def status(found: Found) -> Sheet:
 def _place(cell: Cell, one: Stored) -> str:
     """Return where the published score of a cell lies; empty if it is not compared."""
     number = cell.row.paper.get(cell.column.name)
-    if not number or one.report is None or cell.study.kind not in SCORED:
+    if not number or one.report is None:
         return ""
     values = scores(one.report, cell.rule)
     return summarize(values).place(number[0]) if values else ""

@@ -72,12 +72,12 @@ def _together(axes: Axes, shown: Shown, log: bool) -> None:
         axes.plot(hops, curve, color=color, lw=1.8, label=cell.column.title)
         if log and len(hops) < len(values["float32"]):
             axes.plot(hops[-1], curve[-1], "x", color=color, ms=6)
-        paper = cell.row.paper.get(cell.column.name)
+        paper = cell.row.paper_hops.get(cell.column.name)
         if log and paper is not None:
-            axes.axvline(paper[0], color=color, lw=1, ls=(0, (4, 3)))
+            axes.axvline(paper, color=color, lw=1, ls=(0, (4, 3)))
             axes.annotate(
                 f"paper: 0 for {cell.column.title}",
-                (paper[0], 1),
+                (paper, 1),
                 (4, -4),
                 xycoords=("data", "axes fraction"),
                 textcoords="offset points",

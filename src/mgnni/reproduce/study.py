@@ -77,6 +77,7 @@ class Row:
         rule (str, optional): Selection rule; ``None`` if it is that of the experiment.
         paper (dict, optional): Published mean and standard deviation in percent, by column.
         paper_seconds (dict, optional): Published times, one for each measure, by column.
+        paper_hops (dict, optional): Published distances, in hops, by column.
         note (str, optional): What a reader of the row should know.
     """
 
@@ -92,6 +93,7 @@ class Row:
     rule: str | None = None
     paper: dict[str, Any] = field(default_factory=dict)
     paper_seconds: dict[str, Any] = field(default_factory=dict)
+    paper_hops: dict[str, int] = field(default_factory=dict)
     note: str = ""
 
     @property

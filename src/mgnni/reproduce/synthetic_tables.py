@@ -118,7 +118,7 @@ def response_tables(study: Study, found: Found, command: str) -> list[Sheet]:
     names = [column.name for column in study.columns]
     for row in study.rows:
         cells = _cells(row, found, names)
-        paper = [row.paper.get(name) for name in names]
+        paper = [row.paper_hops.get(name) for name in names]
         block = []
         for title, path, form in RESPONSES:
             values = [cell and value_of(cell[1].report, "response", *path) for cell in cells]
@@ -131,7 +131,7 @@ def response_tables(study: Study, found: Found, command: str) -> list[Sheet]:
             block.append([title, *shown])
             if path == ("ranges", "float32") and any(paper):
                 block.append(
-                    ["numerically 0, paper", *("" if one is None else f"{one[0]}" for one in paper)]
+                    ["numerically 0, paper", *("" if one is None else str(one) for one in paper)]
                 )
         lines += [[row.title if not place else "", *one] for place, one in enumerate(block)]
     header = ["", "", *(column.title for column in study.columns)]
