@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import stack_module_state, vmap
 
 from mgnni.layers.regularization import Dropout
 from mgnni.models.base import GraphModel
@@ -77,6 +77,7 @@ class Ensemble(nn.Module):
         models = [_initialized(build, run) for run in runs]
         parameters, buffers = stack_module_state(models)
         self._template = (models[0],)  # in a tuple, so that its parameters are not registered
+        self._slots = _slots(models[0])
         self.parameter_names = list(parameters)
         self.stacks = nn.ParameterList([p.detach().clone() for p in parameters.values()])
         self.dropouts = []
@@ -121,7 +122,8 @@ class Ensemble(nn.Module):
     def train(self, mode: bool = True) -> Ensemble:
         """Set training or evaluation mode."""
         super().train(mode)
-        self.model.train(mode)
+        if self.model.training is not mode:  # setting it takes a while if there are many modules
+            self.model.train(mode)
         return self
 
     def forward(self, *inputs: Tensor | None) -> Tensor:
@@ -132,7 +134,7 @@ class Ensemble(nn.Module):
         buffers.update({name: keys[:, index] for index, name in enumerate(self.dropouts)})
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Any:
-            return functional_call(self.model, (parameters, buffers), inputs)
+            return self._call(parameters | buffers, inputs)
 
         if len(self.runs) == 1:  # vmap over a single run costs more than the run
             alone = ({k: v.squeeze(0) for k, v in part.items()} for part in (parameters, buffers))
@@ -143,6 +145,22 @@ class Ensemble(nn.Module):
             warnings.filterwarnings("ignore", "There is a performance drop because we have not")
             logits: Tensor = vmap(one)(parameters, buffers)
         return logits
+
+    def _call(self, tensors: dict[str, Tensor], inputs: tuple[Tensor | None, ...]) -> Any:
+        """Call the model with other parameters and buffers.
+
+        As :func:`torch.func.functional_call`, which looks up all names in every call. For a small
+        model, this takes as long as the call.
+        """
+        before = [(table, key, table[key]) for name in tensors for table, key in self._slots[name]]
+        try:
+            for name, tensor in tensors.items():
+                for table, key in self._slots[name]:
+                    table[key] = tensor
+            return self.model(*inputs)
+        finally:
+            for table, key, tensor in before:
+                table[key] = tensor
 
     def named_stacks(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return parameters and buffers by name, stacked over runs."""
@@ -179,6 +197,19 @@ def _initialized(build: Callable[[], nn.Module], run: Run) -> nn.Module:
         # Of the CPU only: torch.manual_seed would also seed accelerators.
         torch.default_generator.manual_seed(run.seed_for(INITIAL))
         return build()
+
+
+def _slots(module: nn.Module) -> dict[str, list[tuple[dict[str, Any], str]]]:
+    """Return where a module holds each tensor: tables and keys; several for a shared tensor."""
+    names: dict[int, str] = {}
+    slots: dict[str, list[tuple[dict[str, Any], str]]] = {}
+    for prefix, part in module.named_modules():
+        for table in (part._parameters, part._buffers):
+            for key, tensor in table.items():
+                if tensor is not None:
+                    name = names.setdefault(id(tensor), f"{prefix}.{key}" if prefix else key)
+                    slots.setdefault(name, []).append((table, key))
+    return slots
 
 
 def _in_full_precision(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
