@@ -88,6 +88,15 @@ def test_a_stored_cell_is_known_by_its_settings(tmp_path):
 TINY_COLUMN = {"name": "short", "data": "chains", "changes": {"epochs": 12, "patience": None}}
 
 
+def test_a_training_can_be_scored_by_another_rule_than_its_own(tmp_path):
+    by_test, by_validation = (cell(study=tiny(rule=name)) for name in ("fold-max", "validation"))
+    run(by_test, tmp_path)  # records the test curve, and has a validation set
+    assert stored(by_validation, tmp_path).state == DONE
+    run(replace(by_validation, seeds=(7,)), tmp_path / "without the curve")
+    asked = replace(by_test, seeds=(7,))
+    assert stored(asked, tmp_path / "without the curve").why == "rule validation, now fold-max"
+
+
 def test_a_cell_whose_model_embeds_the_nodes_of_its_graph_is_known(tmp_path):
     rows = [{"name": "gmgnni", "changes": {"input_map": "graph"}, "seeds": 1}]
     one = cell("gmgnni", tiny(rows=rows, reference="gmgnni"))

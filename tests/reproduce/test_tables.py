@@ -65,6 +65,20 @@ def test_another_rule_of_the_same_trainings_is_shown_where_it_is_stored():
     ]
 
 
+def test_a_row_with_its_own_rule_shows_that_of_the_table_beside_it():
+    rows = [{"name": "gcn", "rule": "validation", "paper": {"short": [99.0, 1.0]}}]
+    both = {"fold-max": {"mean": 0.6, "std": 0.05, "n": 2, "mark": "†"}}
+    one = Stored(DONE, report("fold-max", [0.5, 0.7], scores=both))
+    study = tiny(rule="fold-max", rows=rows, reference="")
+    first, places = tables(study, one)
+    assert [row[1:] for row in first.rows] == [
+        ["paper", "99.00 ± 1.00"],
+        ["ours", "40.00 ± 0.00"],
+        ["ours, fold-max", "60.00 ± 14.14†"],
+    ]
+    assert [row[2] for row in places.rows] == ["validation"]
+
+
 def test_a_report_of_other_settings_is_marked():
     old = Stored(OTHER, report("validation", [0.5, 0.7]), "lr 0.1, now 0.2")
     first = tables(tiny(), old, Stored(MISSING), Stored(MISSING))[0]

@@ -26,9 +26,10 @@ class Reproduce(Command):
 
     EXPERIMENT is heterophilic, ppi or graphs (the tables of accuracies), scales, attention or
     attention-values (ablations), gamma or efficiency (times), chains, colors, colors-explicit,
-    varying-gamma or lattice (synthetic studies of long ranges), or all. Every row of a table on
-    every dataset is one training with all splits and several seeds. Finished ones are skipped and
-    interrupted ones continued, so the command can be repeated at any time.
+    varying-gamma or lattice (synthetic studies of long ranges), generalised (our generalisation
+    of MGNNI, not in the paper), or all. Every row of a table on every dataset is one training
+    with all splits and several seeds. Finished ones are skipped and interrupted ones continued,
+    so the command can be repeated at any time.
 
     The tables show the published number, ours by the rule that made it, and ours with the epoch
     chosen on validation data.

@@ -53,13 +53,12 @@ def _has_numbers(sheet: Sheet) -> bool:
 
 
 def _scores(study: Study, found: Found, group: str, names: Sequence[str]) -> Sheet:
-    """Return one line per row for the paper, and one for each of our rules.
+    """Return one line per row for the paper, one by the rule of the row, and one per other rule.
 
     Rows without any number are named below the table.
     """
     columns = [one for one in study.columns if one.name in names]
     cells = {(cell.row.name, cell.column.name): cell for cell in found}
-    both = any(cell.rule != DEFAULT_RULE for cell in found)
     lines, empty = [], []
     for row in study.rows:
         here = [cells.get((row.name, column.name)) for column in columns]
@@ -70,9 +69,10 @@ def _scores(study: Study, found: Found, group: str, names: Sequence[str]) -> She
             continue
         block = [["paper", *paper]] if any(paper) else []
         block.append(["ours", *own])
-        for rule in (*study.beside, DEFAULT_RULE) if both else ():
+        shown = {cell.rule for cell in here if cell is not None}
+        for rule in dict.fromkeys((study.rule, *study.beside, DEFAULT_RULE)):
             other = ["" if cell is None else ours(found[cell], rule) for cell in here]
-            if any(other):
+            if any(other) and shown != {rule}:
                 block.append([f"ours, {rule}", *other])
         lines += [[row.title if not place else "", *line] for place, line in enumerate(block)]
     notes = [f"Not trained yet: {'; '.join(empty)}."] if empty else []
