@@ -102,6 +102,43 @@ def test_a_snapshot_is_a_copy_and_can_be_restored():
     assert_same_bits(ensemble.snapshot(), kept)
 
 
+class Tied(nn.Module):
+    """A module that uses one matrix twice and counts in a buffer; it refuses negative inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(5, 5, bias=False), nn.Linear(5, 5, bias=False)
+        self.last.weight = self.first.weight
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        if float(x.min()) < 0:
+            raise ValueError("negative")
+        return self.last(self.first(x).tanh())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_shared_parameters_and_buffers_are_those_of_the_run(count):
+    ensemble = Ensemble(Tied, FOUR[:count])
+    own = dict(ensemble.model.named_parameters()) | dict(ensemble.model.named_buffers())
+    x = torch.rand(4, 5)
+    for _ in range(2):
+        logits = ensemble(x)
+    logits.sum().backward()
+    weight = ensemble.stacks[0].detach().requires_grad_()
+    expected = ((x @ weight.mT).tanh() @ weight.mT).sum()
+    assert torch.allclose(logits.sum(), expected, rtol=1e-5)
+    (gradient,) = torch.autograd.grad(expected, weight)
+    assert torch.allclose(ensemble.stacks[0].grad, gradient, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="negative"):
+        ensemble(-x)
+    assert ensemble.snapshot()["calls"].tolist() == [3.0] * count
+    now = dict(ensemble.model.named_parameters()) | dict(ensemble.model.named_buffers())
+    assert all(now[name] is tensor for name, tensor in own.items()), "also after an error"
+    assert not own["calls"].any()
+
+
 def test_the_generator_of_the_process_is_left_alone():
     before = torch.random.get_rng_state()
     ensemble = Ensemble(lambda: identity(dropouts()), FOUR)
