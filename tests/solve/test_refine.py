@@ -98,6 +98,35 @@ def test_a_correction_is_kept_only_by_the_graphs_that_it_improves(device):
     assert stats.graph_relative_residual[0] <= 1e-9 < stats.graph_relative_residual[1]
 
 
+@pytest.mark.parametrize("unit", [1.0, 2.0**-40])
+def test_a_graph_between_two_measurements_is_solved(unit, device):
+    """Its residual is below the tolerance in float32 and above it in float64.
+
+    It must not be measured again because another graph of its batch, or another scale, is corrected.
+    """
+    graphs, nodes, tried = 64, 16, 0
+    one = torch.cat([chain(nodes), chain(nodes).flip(0)], 1)
+    edge_index = torch.cat([one + nodes * graph for graph in range(graphs)], 1).to(device)
+    batch = torch.arange(graphs, device=device).repeat_interleave(nodes)
+    operator = Propagation.from_edge_index(
+        edge_index, graphs * nodes, batch=batch, dtype=torch.float32
+    )
+    stack = torch.stack([weight("random", 16, seed) for seed in range(2)]).to(device).float()
+    equations = Equations(operator, (1, 3), 0.8, Weights(stack))
+    bias = torch.randn(2, graphs * nodes, 16, generator=generator(3)).to(device)
+    z = METHODS["spectral"](equations).propose(bias, 1e-6, 10).z
+    rough = measure(equations, bias, z).relative
+    precise = measure(equations.double(), bias.double(), z.double()).relative
+    for tol in ((rough + precise) / 2)[rough < precise].tolist():
+        if not (rough > tol).any():
+            continue
+        tried += 1
+        method = METHODS["spectral"](equations)
+        found = RefinedPlan(equations, Options("spectral", tol=tol), method).solve(unit * bias)
+        assert all(stats.converged for stats in found.records.stats)
+    assert tried, "no residual lies between"
+
+
 def test_corrections_stop_once_they_gain_little(device):
     """Each one removes a tenth of the error, which is less than half."""
     equations, bias, exact = two_graphs(device)

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 
 from mgnni.graph.propagation import Propagation
-from mgnni.solve.certify import Measurement, frobenius, graph_magnitude, measure, spread
+from mgnni.solve.certify import (
+    Measurement,
+    frobenius,
+    graph_magnitude,
+    graph_max,
+    measure,
+    spread,
+)
 from mgnni.solve.equation import Equations, one_if_shared
 from mgnni.solve.fixed_point import sufficient_steps
 from mgnni.solve.plan import Method, Plan, Proposal, full_precision
@@ -68,9 +75,14 @@ class RefinedPlan(Plan):
         factor = spread(self.equations.operator, units.to(bias.device))
         scaled = (bias.double() / factor).to(bias.dtype)
         refined = self._refine(scaled)
-        # Numbers at the ends of the range lose digits or overflow, so measure the result.
         z = (refined.z.double() * factor).to(bias.dtype)
-        found = measure(self.equations.double(), scaled.double(), z.double() / factor)
+        # Numbers at the ends of the range lose digits or overflow, so measure these again.
+        kept, operator = z.double() / factor, self.equations.operator
+        lost = graph_max(operator, (kept != refined.z).any(-1).double()) > 0
+        found = refined.found
+        if bool(lost.any()):
+            again = measure(self.equations.double(), scaled.double(), kept)
+            found = found.replaced(again, lost.cpu(), operator)
         hop = (found.hop * factor).to(bias.dtype)
         return self._solution(refined._replace(z=z, found=found.scaled(units)), hop)
 
@@ -112,9 +124,12 @@ class RefinedPlan(Plan):
         exact = equations
         if bias.dtype is not torch.float64:
             exact = equations.double()
-            found = measure(exact, bias.double(), z.double())
-            missed = ~(found.relative <= tol) & found.residual_norm.isfinite()
-            open_ = open_ & missed if meaningful else missed
+            precise = measure(exact, bias.double(), z.double())
+            # A graph that has met the tolerance keeps its measurement: the precise one may be
+            # larger by its rounding, and the graph would depend on others that are corrected.
+            asked = open_ if meaningful else torch.ones_like(open_)
+            found = found.replaced(precise, asked, equations.operator)
+            open_ = ~(found.relative <= tol) & found.residual_norm.isfinite()
         # A correction may exceed its right-hand side by 1 / (1 - L), and so may its error.
         target = GAIN * (1 - max(equations.contractions))
         for _ in range(ROUNDS):
