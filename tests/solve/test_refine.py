@@ -102,7 +102,7 @@ def test_a_correction_is_kept_only_by_the_graphs_that_it_improves(device):
 def test_a_graph_between_two_measurements_is_solved(unit, device):
     """Its residual is below the tolerance in float32 and above it in float64.
 
-    It must not be measured again because another graph of its batch, or another scale, is corrected.
+    It must not be measured again because another graph of its batch is corrected.
     """
     graphs, nodes, tried = 64, 16, 0
     one = torch.cat([chain(nodes), chain(nodes).flip(0)], 1)
