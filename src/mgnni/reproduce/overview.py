@@ -69,8 +69,8 @@ def status(found: Found) -> Sheet:
         lines.append([study.name, study.title, f"{trained} of {len(cells)}", *numbers])
     note = (
         "A cell is a model on a dataset, with all splits and seeds. inside, below, above: where "
-        "the published number lies relative to the 95 % interval of ours, by the rule of the "
-        "table. Above means that it was not reached."
+        "the published number lies relative to the 95 % interval of ours, by the rule that made "
+        "it. Above means that it was not reached."
     )
     return Sheet("", ["experiment", "", "cells trained", *PLACES], lines, 2, (note,))
 
