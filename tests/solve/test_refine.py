@@ -102,7 +102,7 @@ def test_a_correction_is_kept_only_by_the_graphs_that_it_improves(device):
 def test_a_graph_between_two_measurements_is_solved(unit, device):
     """Its residual is below the tolerance in float32 and above it in float64.
 
-    It must not be measured again because another graph of its batch is corrected.
+    It must not be corrected, or refused, because another graph of its batch is corrected.
     """
     graphs, nodes, tried = 64, 16, 0
     one = torch.cat([chain(nodes), chain(nodes).flip(0)], 1)
@@ -124,6 +124,8 @@ def test_a_graph_between_two_measurements_is_solved(unit, device):
         method = METHODS["spectral"](equations)
         found = RefinedPlan(equations, Options("spectral", tol=tol), method).solve(unit * bias)
         assert all(stats.converged for stats in found.records.stats)
+        met = (rough <= tol).to(device)[:, batch].unsqueeze(-1)
+        assert torch.equal(torch.where(met, found.z, 0), torch.where(met, unit * z, 0))
     assert tried, "no residual lies between"
 
 
