@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -53,6 +55,22 @@ def test_an_interrupted_cell_ends_in_the_same_report(tmp_path):
     run(one, tmp_path / "cut", lambda epoch: seen.append(epoch.epoch))
     assert seen[0] > 1, "it went on"
     assert lasting(report_of(one, tmp_path / "cut")) == lasting(report_of(one, tmp_path / "whole"))
+
+
+def test_an_interrupted_cell_with_other_settings_is_replaced_only_if_asked(tmp_path):
+    def stop(epoch):
+        if epoch.epoch == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(cell(), tmp_path, stop)
+    other = replace(cell(), seeds=(5,))
+    refused = run(other, tmp_path)
+    assert "holds another training" in refused.error
+    assert "--replace" in refused.error
+    (done,) = run_cells([other], tmp_path, device="cpu", jobs=None, follow=quiet, replaces=True)
+    assert done.error == ""
+    assert {one["seed"] for one in done.report["runs"]} == {5}
 
 
 def test_what_is_computed_once_is_told_apart_from_the_usual_epoch(tmp_path, monkeypatch):
@@ -149,6 +167,27 @@ def test_processes_give_the_same_reports(tmp_path):
         run(one, tmp_path / "one")
         reports = [lasting(report_of(one, tmp_path / place)) for place in ("one", "two")]
         assert reports[0] == reports[1]
+
+
+def _killed(one, output, device, replaces):
+    """Train a cell; the process of gcn-narrow is killed, that of gcn only the first time."""
+    name, mark = one.row.name, output / f"{one.row.name} was here"
+    again = mark.exists()
+    mark.touch()
+    if name == "gcn-narrow" or (name == "gcn" and not again):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run(one, output)
+
+
+def test_cells_after_a_killed_process_are_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr("mgnni.reproduce.run._in_pool", _killed)
+    cells = tiny().cells()
+    outcomes = list(run_cells(cells, tmp_path, device="cpu", jobs=2, follow=quiet))
+    assert sorted(one.cell.row.name for one in outcomes) == ["gcn", "gcn-narrow", "mgnni"]
+    errors = {one.cell.row.name: one.error for one in outcomes}
+    assert "killed" in errors.pop("gcn-narrow")
+    assert errors == {"gcn": "", "mgnni": ""}
+    assert [stored(one, tmp_path).state for one in cells] == ["done", "done", "missing"]
 
 
 def test_the_time_left_comes_from_finished_cells():

@@ -139,3 +139,15 @@ def test_rules_that_differ_are_mentioned_and_a_rule_that_was_not_used_is_refused
         compare_runs({"a": marked, "b": marked}, "best")
     with pytest.raises(ArgumentError, match=r"at least two trainings are needed .got 1"):
         compare_runs({"a": marked})
+
+
+def test_rows_are_those_of_the_training_that_has_them():
+    """Early versions stored no numbers of rows."""
+    values = {(split, 0): 0.5 + 0.1 * split for split in range(4)}
+    old, new = report(values), report({key: 1.02 * value for key, value in values.items()})
+    expected = compare_runs({"old": copy.deepcopy(old), "new": new}).pairs[0]
+    for run in old["runs"]:
+        del run["rows"]
+    assert compare_runs({"old": old, "new": new}).pairs[0] == expected
+    with pytest.raises(DataError, match="how many rows"):
+        compare_runs({"a": old, "b": copy.deepcopy(old)})

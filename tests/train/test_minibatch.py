@@ -14,6 +14,7 @@ from mgnni.train import minibatch
 from mgnni.train.minibatch import train_rows
 from mgnni.train.row_training import RowOptions, RowTraining
 from mgnni.train.store_task import store_task
+from mgnni.train.terms_source import find_stored_graph
 
 OPTIONS = RowOptions(hidden_channels=4, epochs=3, batch_size=100, dropout=0.3, lr=0.03)
 
@@ -87,3 +88,17 @@ def test_a_task_is_stored_with_its_split(tmp_path):
     assert np.array_equal(y[part == 1], task.targets(0, "train").numpy())
     with pytest.raises(ArgumentError, match="'split' must be from 0"):
         store_task(task, tmp_path / "other", split=99)
+
+
+def test_a_graph_of_another_split_or_of_other_data_is_not_taken_for_the_one_asked_for(tmp_path):
+    folder, synthetic = tmp_path / "chains", tmp_path / "synthetic"
+    options = {"length": 6, "num_splits": 2, "num_chains_per_class": 4}
+    first = find_stored_graph("chains", folder, options=options)
+    assert find_stored_graph("chains", folder, options=options) == first, "to go on with it"
+    with pytest.raises(ArgumentError, match=r"split 1.*got.*split 0.*another output"):
+        find_stored_graph("chains", folder, split=1, options=options)
+    with pytest.raises(ArgumentError, match="another output"):
+        find_stored_graph("chains", folder, options={**options, "length": 7})
+    find_stored_graph("", synthetic, synthetic=(50, 200, 9, 0))
+    with pytest.raises(ArgumentError, match=r"seed 1.*got.*seed 0"):
+        find_stored_graph("", synthetic, synthetic=(50, 200, 9, 1))

@@ -86,19 +86,33 @@ def test_the_lowest_error_is_the_best_epoch(stopping: str) -> None:
 
 
 def candidate(name: str, value: float) -> dict[str, Any]:
-    return {"name": name, "validation": value, "loss": 1.0, "error": None, "rungs": {"10": value}}
+    one = {"name": name, "validation": value, "loss": 1.0, "error": None}
+    return {**one, "rungs": {"10": value}, "losses": {"10": 1.0}}
 
 
 def test_the_portfolio_keeps_the_lowest_errors() -> None:
     results = [candidate("gcn", 3.0), candidate("mgnni", 1.0), candidate("mlp", 9.0)]
     results.append(candidate("gin", 2.0))
-    assert [one["name"] for one in survivors(results, "mae")] == ["mgnni", "gin", "mlp"]
-    assert [one["name"] for one in survivors(results, "r2")] == ["mlp", "gcn"]
+    assert [one["name"] for one in survivors(results, "mae", 10)] == ["mgnni", "gin", "mlp"]
+    assert [one["name"] for one in survivors(results, "r2", 10)] == ["mlp", "gcn"]
     results.sort(key=lambda one: rank(one, "mae"))
     record = {"candidates": results, "chosen": "mgnni", "metric": "mae"}
     assert notes_on(record, 100) == [], "the perceptron is worse"
     record["candidates"][-1]["rungs"]["10"] = 0.9
     assert "0.9 against 1 after" in notes_on(record, 100)[0]
+
+
+def test_a_comparison_that_is_continued_drops_the_same_candidates() -> None:
+    """After an interruption, results of later rungs are known, which must not count."""
+    first = [
+        candidate(name, value) for name, value in zip("abcd", (4.0, 3.0, 2.0, 1.0), strict=True)
+    ]
+    assert [one["name"] for one in survivors(first, "r2", 10)] == ["a", "b"]
+    first[0] |= {"validation": 0.5, "loss": 2.0, "rungs": {"10": 4.0, "30": 0.5}}
+    first[1] |= {"validation": None, "loss": None, "error": "diverged"}
+    assert [one["name"] for one in survivors(first, "r2", 10)] == ["a", "b"]
+    first.sort(key=lambda one: rank(one, "r2"))
+    assert [one["name"] for one in first] == ["a", "c", "d", "b"], "the last rung decides"
 
 
 def test_the_choice_of_a_model_and_its_best_run_have_the_lowest_error() -> None:

@@ -258,6 +258,12 @@ def test_a_trial_that_diverges_is_recorded_and_not_chosen(tmp_path):
     assert failed["error"].startswith("training diverged")
 
 
+def test_a_search_selects_by_the_metric_of_the_training(tmp_path):
+    options = {"output": tmp_path, "lr": 0.02, "trials": 1, **QUICK}
+    result = tune(node_task(1), class_weight="balanced", **options)
+    assert result["metric"] == "balanced_accuracy"
+
+
 def test_hyperparameters_that_are_given_are_not_searched(tmp_path):
     result = tune(node_task(1), output=tmp_path, lr=0.02, trials=1, **QUICK)
     assert set(result["chosen"]) == {"scales", "dropout"}

@@ -91,10 +91,11 @@ def show(found: ComparedRuns) -> None:
     for pair in found.pairs:
         pairs.add_row(f"{pair.a} − {pair.b}", *_difference(pair, percent))
     console.print(pairs)
+    over_splits = any(pair.over == "splits" for pair in found.pairs)
     paragraph(
         console,
-        "Intervals of differences are those of a paired t-test, corrected for training data that "
-        "splits share.",
+        "Intervals of differences are those of a paired t-test"
+        + (", corrected for training data that splits share." if over_splits else "."),
         style="dim",
     )
     for note in [*([f"{found.mark} {TEST_LABELS_USED}"] if found.mark else []), *found.notes]:

@@ -57,7 +57,8 @@ class Reproduce(Command):
     table: bool = False
     """Train nothing, only show what is stored."""
     replace: bool = False
-    """Train again what was made with other settings or fewer seeds than asked for."""
+    """Train again what was made with other settings or fewer seeds than asked for, also if it was
+    interrupted."""
     device: str = field(default="auto", metadata={"choices": ("auto", "cpu", "cuda")})
     """Where to compute; auto uses a GPU if there is one."""
     jobs: int | None = field(default=None, metadata={"unset": "one, in as many processes as help"})
@@ -117,7 +118,12 @@ class Reproduce(Command):
         missing = [cell for cell, one in found.items() if one.state not in kept]
         progress = Progress(found, missing, self.jobs)
         outcomes = run_cells(
-            missing, output, device=self.device, jobs=self.jobs, follow=progress.follow
+            missing,
+            output,
+            device=self.device,
+            jobs=self.jobs,
+            follow=progress.follow,
+            replaces=self.replace,
         )
         failed = {}
         try:

@@ -44,7 +44,7 @@ class Tune(Train):
 
     no_options: ClassVar[Sequence[str]] = (
         *("changes", "tables", "config"),
-        *("rule", "checkpoint_every", "given", "budget", "mesh", "partition"),
+        *("rule", "checkpoint_every", "given", "budget", "mesh", "partition", "log"),
     )
     may_choose: ClassVar[bool] = False
 

@@ -26,6 +26,7 @@ def generate_graph(
     features: int = 32,
     classes: int = 8,
     seed: int = 0,
+    origin: str = "",
     on_progress: OnProgress | None = None,
 ) -> StoredGraph:
     """Write a random undirected graph with symmetric normalisation and self-loops.
@@ -42,6 +43,7 @@ def generate_graph(
             (default: :obj:`8`)
         seed (int, optional): Random seed; the same seed gives the same files.
             (default: :obj:`0`)
+        origin (str, optional): What is said of the origin of the graph. (default: :obj:`""`)
         on_progress (Callable, optional): Called with what is done and the fraction of it.
             (default: :obj:`None`)
     """
@@ -74,7 +76,7 @@ def generate_graph(
             (row * inverse[col[crow[start] : crow[stop]]]).astype(np.float32).tofile(file)
             tell("entries", stop / num_nodes)
     _write_nodes(folder, num_nodes, features, classes, seed, tell)
-    graph = StoredGraph(folder, num_nodes, nnz, features, classes, True, "sym", "synthetic")
+    graph = StoredGraph(folder, num_nodes, nnz, features, classes, True, "sym", "synthetic", origin)
     graph.save()
     return graph
 

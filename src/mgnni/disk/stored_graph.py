@@ -50,6 +50,8 @@ class StoredGraph:
         symmetric (bool): Whether the operator is symmetric.
         normalization (str): The normalisation, ``"sym"`` or ``"dir"``, whose norm is at most one.
         name (str, optional): Name of the data. (default: :obj:`"graph"`)
+        origin (str, optional): What it was made from, to recognise other data of the same name;
+            empty if not known. (default: :obj:`""`)
     """
 
     folder: Path
@@ -60,6 +62,7 @@ class StoredGraph:
     symmetric: bool
     normalization: str
     name: str = "graph"
+    origin: str = ""
 
     @classmethod
     def open(cls, folder: Path) -> StoredGraph:
@@ -133,6 +136,7 @@ def store_graph(
     y: Tensor | None = None,
     part: Tensor | None = None,
     name: str = "graph",
+    origin: str = "",
 ) -> StoredGraph:
     """Write a graph that is in memory.
 
@@ -144,6 +148,7 @@ def store_graph(
         part (Tensor, optional): Part of each node, see :mod:`mgnni.disk.stored_graph`.
             (default: :obj:`None`)
         name (str, optional): Name of the data. (default: :obj:`"graph"`)
+        origin (str, optional): What it was made from. (default: :obj:`""`)
 
     Shapes:
         - **x:** ``(num_nodes, features)``
@@ -174,6 +179,7 @@ def store_graph(
         propagation.symmetric,
         propagation.normalization,
         name,
+        origin,
     )
     graph.save()
     return graph

@@ -160,11 +160,12 @@ def confusion_figure(result: Result) -> Figure | None:
         "hovertemplate": "%{text} rows, %{z} % of the class<extra></extra>",
     }
     rule, runs = result.report["protocol"]["rule"], len(result.runs)
+    chosen = "the last epoch" if result.val is None else "the epoch that validation chose"
     below = {**labels, "range": [-0.5, size - 0.5], "tickangle": 0 if size < 8 else -90}
     return Figure(
         title="Confusion matrix",
         text=f"Test rows by true class and predicted class, summed over {runs} "
-        f"run{'s' * (runs > 1)}, each at the epoch that validation chose: {right} of "
+        f"run{'s' * (runs > 1)}, each at {chosen}: {right} of "
         f"{sum(totals)} are on the diagonal. "
         "The colour is the share of the true class."
         + (f" The score is of other epochs, by the rule {rule}." if rule != DEFAULT_RULE else ""),

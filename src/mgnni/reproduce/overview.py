@@ -19,6 +19,7 @@ from mgnni.reproduce.study import Cell, Study
 
 OUTPUT = Path("runs/reproduce")
 PLACES = ("inside", "below", "above")  # of a published number
+MEASURED = ("timing", "attention_values", "distance", "response", "lattice", "seconds", "device")
 
 
 def by_study(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
@@ -118,7 +119,7 @@ def summary(found: Found) -> list[dict[str, Any]]:
             values = scores(one.report or {}, rule)
             if values:
                 row["scores"][rule] = vars(summarize(values))
-        for name in ("timing", "attention_values", "distance", "response", "seconds", "device"):
+        for name in MEASURED:
             if one.report and name in one.report:
                 row[name] = one.report[name]
         rows.append(row)

@@ -8,7 +8,7 @@ import signal
 import statistics
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -18,18 +18,20 @@ from typing import Any
 import torch
 
 from mgnni.data.catalog import find_entry
-from mgnni.errors import MgnniError
+from mgnni.errors import DataError, MgnniError
 from mgnni.reproduce.kinds import KINDS
 from mgnni.reproduce.store import (
     DONE,
     OTHER,
     clear,
     copy_of_other,
+    forget_failure,
     keep,
     record_failure,
     stored,
 )
 from mgnni.reproduce.study import Cell
+from mgnni.train.folder import OtherTrainingError
 from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch
 
@@ -55,7 +57,9 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcome:
+def run_cell(
+    cell: Cell, output: Path, device: str, on_epoch: OnEpoch, replaces: bool = False
+) -> Outcome:
     """Train a cell, or continue it, and store its report or why it failed.
 
     A report that was made with other settings is replaced.
@@ -65,6 +69,8 @@ def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcom
         output (Path): Folder of all experiments.
         device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
         on_epoch (Callable[[Epoch], None]): Called after every epoch.
+        replaces (bool, optional): Whether to start anew if the folder has an interrupted training
+            with other settings. (default: :obj:`False`)
     """
     start = time.perf_counter()
     try:
@@ -76,7 +82,14 @@ def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcom
         kind = KINDS[cell.study.kind]
         report = copy_of_other(cell, output, kind.adds) if kind.shared else None
         if report is None:
-            report = keep(cell, output, kind.measure(cell, cell.folder(output), device, on_epoch))
+            try:
+                found = kind.measure(cell, cell.folder(output), device, on_epoch)
+            except OtherTrainingError as error:  # interrupted, with other settings or versions
+                if not replaces:
+                    raise DataError(f"{error}; --replace starts it anew") from error
+                clear(cell, output)
+                found = kind.measure(cell, cell.folder(output), device, on_epoch)
+            report = keep(cell, output, found)
     # One cell that fails, for whatever reason, does not stop the others.
     except Exception as error:
         message = " ".join(str(error).split())
@@ -84,11 +97,18 @@ def run_cell(cell: Cell, output: Path, device: str, on_epoch: OnEpoch) -> Outcom
             message = f"{type(error).__name__}: {message}"
         record_failure(cell, output, message)
         return Outcome(cell, None, message, time.perf_counter() - start)
+    forget_failure(cell, output)
     return Outcome(cell, report, "", time.perf_counter() - start)
 
 
 def run_cells(
-    cells: Sequence[Cell], output: Path, *, device: str, jobs: int | None, follow: Follow
+    cells: Sequence[Cell],
+    output: Path,
+    *,
+    device: str,
+    jobs: int | None,
+    follow: Follow,
+    replaces: bool = False,
 ) -> Generator[Outcome, None, None]:
     """Yield the outcome of every cell when it is finished.
 
@@ -102,14 +122,15 @@ def run_cells(
             :obj:`None` trains one after another, each in as many processes as help.
         follow (Callable): Called with each cell that this process trains; the context manager it
             returns yields what is called after every epoch.
+        replaces (bool, optional): See :func:`run_cell`. (default: :obj:`False`)
     """
     alone = [cell for cell in cells if jobs is None or KINDS[cell.study.kind].alone]
     # The largest data first, so that the last training to finish is a short one.
     beside = sorted((cell for cell in cells if cell not in alone), key=_size, reverse=True)
-    yield from _beside(beside, output, device, jobs or 1)
+    yield from _beside(beside, (output, device, replaces), jobs or 1)
     for cell in alone:
         with follow(cell) as on_epoch:
-            outcome = run_cell(cell, output, device, on_epoch)
+            outcome = run_cell(cell, output, device, on_epoch, replaces)
         yield outcome
 
 
@@ -118,29 +139,40 @@ def _size(cell: Cell) -> int:
 
 
 def _beside(
-    cells: Sequence[Cell], output: Path, device: str, jobs: int
+    cells: Sequence[Cell], options: tuple[Path, str, bool], jobs: int
 ) -> Generator[Outcome, None, None]:
     if not cells:
         return
     spawn = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     stop, threads = spawn.Event(), max(1, (os.cpu_count() or 1) // jobs)
+    left = list(cells)
     with ProcessPoolExecutor(jobs, spawn, _start, (stop, threads)) as pool:
-        waiting = {pool.submit(_in_pool, cell, output, device): cell for cell in cells}
+        waiting = {pool.submit(_in_pool, cell, *options): cell for cell in cells}
         try:
             for done in as_completed(waiting):
-                yield _outcome(done, waiting[done], output)
+                if not isinstance(done.exception(), BrokenProcessPool):
+                    left.remove(waiting[done])
+                    yield replace(done.result(), cell=waiting[done])  # not its copy
         finally:  # also if this process is interrupted
             stop.set()
             pool.shutdown(cancel_futures=True)
+    # If a process was killed, the pool has ended with it: continue with one process per cell.
+    for cell in left:
+        yield _in_own_process(cell, options, threads)
 
 
-def _outcome(done: Future[Outcome], cell: Cell, output: Path) -> Outcome:
-    try:
-        return replace(done.result(), cell=cell)  # the cell of this process, not a copy
-    except BrokenProcessPool:
-        message = "its process ended, perhaps without memory; repeat the command with fewer --jobs"
-        record_failure(cell, output, message)
-        return Outcome(cell, None, message)
+def _in_own_process(cell: Cell, options: tuple[Path, str, bool], threads: int) -> Outcome:
+    spawn = multiprocessing.get_context("spawn")
+    stop = spawn.Event()
+    with ProcessPoolExecutor(1, spawn, _start, (stop, threads)) as pool:
+        try:
+            return replace(pool.submit(_in_pool, cell, *options).result(), cell=cell)
+        except BrokenProcessPool:
+            message = "its process was killed, perhaps for lack of memory; free memory, and repeat"
+            record_failure(cell, options[0], message)
+            return Outcome(cell, None, message)
+        finally:
+            stop.set()
 
 
 def _start(stop: Any, threads: int) -> None:
@@ -151,13 +183,13 @@ def _start(stop: Any, threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def _in_pool(cell: Cell, output: Path, device: str) -> Outcome:
+def _in_pool(cell: Cell, output: Path, device: str, replaces: bool) -> Outcome:
     def on_epoch(epoch: Epoch) -> None:
         parent = multiprocessing.parent_process()
         if _stop.is_set() or (parent is not None and not parent.is_alive()):
             raise KeyboardInterrupt
 
-    return run_cell(cell, output, device, on_epoch)
+    return run_cell(cell, output, device, on_epoch, replaces)
 
 
 class Pace:

@@ -175,6 +175,11 @@ def record_failure(cell: Cell, output: Path, message: str) -> None:
     _write(folder / FAILURE, {"experiment": str(cell), "error": message})
 
 
+def forget_failure(cell: Cell, output: Path) -> None:
+    """Remove what :func:`record_failure` has stored."""
+    (cell.folder(output) / FAILURE).unlink(missing_ok=True)
+
+
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     text = json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     with atomic_write(path) as file:

@@ -196,7 +196,7 @@ class _Contest:
                     self._note(one, rung)
                     spent()
                     self._save()
-            alive = survivors(alive, record["metric"])
+            alive = survivors(alive, record["metric"], rung)
             for one in record["candidates"]:
                 if one not in alive:  # free its memory
                     self.contenders.pop(one["name"], None)
@@ -218,7 +218,7 @@ class _Contest:
         contender = self.contenders[one["name"]]
         one |= {"validation": contender.value, "loss": contender.loss, "epochs": contender.epochs}
         one["seconds_per_epoch"] = contender.pace
-        one["rungs"][str(rung)] = contender.value
+        one["rungs"][str(rung)], one["losses"][str(rung)] = contender.value, contender.loss
 
     def _pace(self, one: dict[str, Any]) -> float:
         contender = self.contenders[one["name"]]
@@ -269,6 +269,7 @@ def _unknown(name: str, config: Config) -> dict[str, Any]:
         "loss": None,
         "epochs": 0,
         "rungs": {},
+        "losses": {},
         "seconds_per_epoch": None,
         "error": None,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
@@ -183,6 +183,21 @@ def _rule_notes(reports: Mapping[str, Report]) -> list[str]:
     ]
 
 
+def _rows(
+    a: str, b: str, reports: Mapping[str, Report], common: Sequence[tuple[int, int]]
+) -> list[dict[str, int]]:
+    """Return the numbers of rows of common runs; reports of early versions do not have them."""
+    for name in (a, b):
+        runs = {(run["split"], run["seed"]): run for run in reports[name]["runs"]}
+        rows = [runs[key]["rows"] for key in common if "rows" in runs[key]]
+        if rows:
+            return rows
+    raise DataError(
+        f"one of two trainings must say how many rows its splits have (got none in {a} and {b}, of "
+        "an early version); train one of them again"
+    )
+
+
 def _pair(a: str, b: str, found: Mapping[str, Runs], reports: Mapping[str, Report]) -> Pair:
     common = sorted(found[a].keys() & found[b].keys())
     if not common:
@@ -192,8 +207,7 @@ def _pair(a: str, b: str, found: Mapping[str, Runs], reports: Mapping[str, Repor
         )
     one, other = ({key: found[name][key] for key in common} for name in (a, b))
     if len({split for split, _ in common}) > 1:
-        rows = [run["rows"] for run in reports[a]["runs"] if (run["split"], run["seed"]) in one]
-        ratio = fmean(row["test"] / row["train"] for row in rows)
+        ratio = fmean(row["test"] / row["train"] for row in _rows(a, b, reports, common))
         over, tested = "splits", difference(one, other, ratio)
     else:
         over, values = "seeds", (list(one.values()), list(other.values()))

@@ -50,7 +50,7 @@ def decide(
     if threshold is not None and not 0 <= threshold <= 1:
         raise ArgumentError(f"'threshold' must lie between 0 and 1 (got {threshold:g})")
     if multilabel:
-        return Explained(logits >= 0, logits.sigmoid(), attention)
+        return Explained(logits > 0, logits.sigmoid(), attention)  # as metrics do
     # By logits, since probabilities may be equal where logits are not.
     best = logits.argmax(1)
     if threshold is not None:

@@ -129,7 +129,7 @@ class Ensemble(nn.Module):
     def forward(self, *inputs: Tensor | None) -> Tensor:
         """Return the logits of all runs, shape ``(runs, rows, classes)``."""
         parameters = dict(zip(self.parameter_names, self.stacks, strict=True))
-        buffers = self.named_stacks()[1]
+        buffers = self.named_buffer_stacks()
         keys = self.keys + self.offset
         buffers.update({name: keys[:, index] for index, name in enumerate(self.dropouts)})
 
@@ -165,8 +165,11 @@ class Ensemble(nn.Module):
     def named_stacks(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return parameters and buffers by name, stacked over runs."""
         parameters = {n: p.detach() for n, p in zip(self.parameter_names, self.stacks, strict=True)}
-        buffers = {n: getattr(self, f"buffer_{i}") for i, n in enumerate(self.buffer_names)}
-        return parameters, buffers
+        return parameters, self.named_buffer_stacks()
+
+    def named_buffer_stacks(self) -> dict[str, Tensor]:
+        """Return buffers by name, stacked over runs."""
+        return {n: getattr(self, f"buffer_{i}") for i, n in enumerate(self.buffer_names)}
 
     def snapshot(self) -> dict[str, Tensor]:
         """Return a copy of the ``state_dict`` of the model, stacked over runs."""

@@ -227,6 +227,10 @@ def _packed(content: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
+class OtherTrainingError(DataError):
+    """A folder holds something else than what is asked for."""
+
+
 def check_same(
     folder: Path,
     there: dict[str, Any],
@@ -250,7 +254,7 @@ def check_same(
     ignored = {"data.notes", *ignored}
     for path, a, b in _differences(there, asked):
         if path not in ignored:
-            raise DataError(
+            raise OtherTrainingError(
                 f"{folder}: holds another {what}, with {path} = {reprlib.repr(a)} (asked "
                 f"for: {reprlib.repr(b)}); repeat its options to continue it, or choose another "
                 "--output"

@@ -85,7 +85,7 @@ class Learner(ABC):
 
     def _standardize(self) -> None:
         """Give every run the mean and deviation of its own training targets."""
-        buffers = self.ensemble.named_stacks()[1]
+        buffers = self.ensemble.named_buffer_stacks()
         for place, run in enumerate(self.runs):
             mean, deviation = target_scale(self.task.targets(run.split, "train"))
             buffers["target_scale.mean"][place] = mean
@@ -95,7 +95,7 @@ class Learner(ABC):
         """Return the loss of every row, for all runs or for the one in a place."""
         if not self.task.regression:
             return row_losses(outputs, labels)
-        found = self.ensemble.named_stacks()[1]["target_scale.deviation"]
+        found = self.ensemble.named_buffer_stacks()["target_scale.deviation"]
         deviation = found.unsqueeze(1) if place is None else found[place]
         return number_losses(outputs, labels, deviation, self.task.metric == "mae")
 
@@ -177,7 +177,7 @@ class Learner(ABC):
         """Return all tensors that a step changes in place, or copies of them."""
         states = self.optimizer.state.values()
         kept = [*self.ensemble.stacks, self.ensemble.offset]
-        kept += [one for _, one in sorted(self.ensemble.named_stacks()[1].items())]
+        kept += [one for _, one in sorted(self.ensemble.named_buffer_stacks().items())]
         kept += [state[key] for state in states for key in ("exp_avg", "exp_avg_sq", "step")]
         return [one.detach().clone() if clone else one.detach() for one in kept]
 

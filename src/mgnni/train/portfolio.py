@@ -197,25 +197,30 @@ def half(count: int) -> int:
     return -(-count // 2)
 
 
-def survivors(results: Sequence[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
+def survivors(results: Sequence[dict[str, Any]], metric: str, rung: int) -> list[dict[str, Any]]:
     """Return the better half, and the model without the graph, which is fast, as a reference.
 
+    Only what was found at the rung counts: if a comparison is continued, later results are known.
+
     Args:
-        results (Sequence[dict[str, Any]]): Results of the candidates at a rung.
+        results (Sequence[dict[str, Any]]): Results of the candidates.
         metric (str): Name of the metric.
+        rung (int): Number of epochs of the rung.
     """
+    place = str(rung)
     ranked = sorted(
-        (one for one in results if one["error"] is None), key=lambda one: rank(one, metric)
+        (one for one in results if place in one["rungs"]),
+        key=lambda one: (-gain(metric, one["rungs"][place]), one["losses"][place]),
     )
     kept = ranked[: half(len(ranked))]
     return kept + [one for one in ranked[len(kept) :] if one["name"] == WITHOUT_GRAPH]
 
 
 def rank(result: Mapping[str, Any], metric: str) -> tuple[Any, ...]:
-    """Order results: the best validation metric first, ties by loss; failures last."""
+    """Order results: most rungs first, then the best metric, ties by loss; failures last."""
     if result["validation"] is None:
         return (1,)
-    return 0, -gain(metric, result["validation"]), result["loss"]
+    return 0, -len(result["rungs"]), -gain(metric, result["validation"]), result["loss"]
 
 
 def notes_on(record: Mapping[str, Any], rows: int) -> list[str]:

@@ -15,17 +15,18 @@ from mgnni.graph.propagation import Propagation
 NUMBERS = dict(zip(("train", "val", "test"), (TRAIN, VAL, TEST), strict=True))
 
 
-def store_task(task: Task, folder: Path, split: int = 0) -> StoredGraph:
+def store_task(task: Task, folder: Path, split: int = 0, origin: str = "") -> StoredGraph:
     """Write the graph of a task, with the labels and the split.
 
     Args:
         task (Task): Nodes of one graph, with one label each.
         folder (Path): The folder.
         split (int, optional): The split. (default: :obj:`0`)
+        origin (str, optional): What it was made from. (default: :obj:`""`)
     """
-    if task.unit != "node" or task.multilabel:
+    if task.unit != "node" or task.multilabel or task.regression:
         raise ArgumentError(
-            f"'data' must be one graph with one label per node (got {task.name}, with "
+            f"'data' must be one graph with one class per node (got {task.name}, with "
             f"{len(task.graphs)} graphs); train it as a whole instead"
         )
     if not 0 <= split < len(task.splits):
@@ -42,4 +43,4 @@ def store_task(task: Task, folder: Path, split: int = 0) -> StoredGraph:
         rows = task.rows(split, name)
         part[rows] = NUMBERS[name]
         y[rows] = stratified_labels(task)[rows]  # written down, not trained on
-    return store_graph(folder, propagation, graph.x, y, part, task.name)
+    return store_graph(folder, propagation, graph.x, y, part, task.name, origin)

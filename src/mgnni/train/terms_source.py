@@ -9,6 +9,7 @@ from mgnni.data.tables.schema import TableOptions
 from mgnni.disk.generate import OnProgress, generate_graph
 from mgnni.disk.stored_graph import NAME, StoredGraph
 from mgnni.errors import ArgumentError
+from mgnni.train.report import fingerprint
 from mgnni.train.source import find_source
 from mgnni.train.store_task import store_task
 
@@ -41,23 +42,25 @@ def find_stored_graph(
         return StoredGraph.open(Path(data))
     if synthetic is not None:
         nodes, edges, features, seed = synthetic
+        origin = f"{nodes} nodes, {edges} edges, {features} features, seed {seed}"
         if (folder / NAME).exists():
-            found = StoredGraph.open(folder)
-            if (found.num_nodes, found.features) != (nodes, features):
-                raise ArgumentError(
-                    f"{folder} must hold the graph that was asked for, {nodes} nodes and "
-                    f"{features} features (got {found.num_nodes} and {found.features}); choose "
-                    "another output"
-                )
-            return found
-        return generate_graph(folder, nodes, edges, features, seed=seed, on_progress=on_progress)
-    source = find_source(data, options=options, tables=tables)
+            return _checked(StoredGraph.open(folder), "synthetic", origin)
+        return generate_graph(
+            folder, nodes, edges, features, seed=seed, origin=origin, on_progress=on_progress
+        )
+    task = find_source(data, options=options, tables=tables).task
+    origin = f"data {fingerprint(task)}, split {split}"
     if (folder / NAME).exists():
-        found = StoredGraph.open(folder)
-        if found.name != source.task.name:
-            raise ArgumentError(
-                f"{folder} must hold the graph {source.task.name} (got {found.name}); choose "
-                "another output"
-            )
-        return found
-    return store_task(source.task, folder, split)
+        return _checked(StoredGraph.open(folder), task.name, origin)
+    return store_task(task, folder, split, origin)
+
+
+def _checked(found: StoredGraph, name: str, origin: str) -> StoredGraph:
+    """Return a stored graph if it is the one that was asked for."""
+    if (found.name, found.origin) != (name, origin):
+        raise ArgumentError(
+            f"{found.folder} must hold the graph that was asked for, {name} ({origin}), to go on "
+            f"with it (got {found.name}, {found.origin or 'stored by an earlier version'}); choose "
+            "another output, or delete this one"
+        )
+    return found

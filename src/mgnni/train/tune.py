@@ -15,7 +15,7 @@ from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.presets import space_for
 from mgnni.train.report import FORMAT, commit, describe, to_json, versions
 from mgnni.train.search import OnProgress, Search, Space
-from mgnni.train.source import Source, find_source
+from mgnni.train.source import Source, balanced_source, find_source
 from mgnni.train.tuned import find_preset
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def tune(
     check_optuna()
     source = find_source(data, options=options, tables=tables, metric=metric, num_splits=num_splits)
     config = changed(find_preset(source.preset, source.task.level, preset, model), changes)
+    source = balanced_source(source, config, metric)
     search = make_search(
         source,
         config,
