@@ -183,3 +183,12 @@ def test_wrong_arguments_are_named(options: dict[str, Any], message: str) -> Non
     options = {"node": 0, **options}
     with pytest.raises(ArgumentError, match=message):
         explain_model(MGNNI(4, 4, 3), features(), lopsided_edges()[0], **options)
+
+
+def test_the_predicted_class_is_that_of_the_threshold() -> None:
+    model = make_model("linear", 3, 4, 2)
+    x, edge_index = torch.randn(4, 3), torch.tensor([[0, 1], [1, 2]])
+    share = float(model.eval()(x, edge_index).detach()[1].softmax(0)[1])
+    for threshold, predicted in ((share - 1e-3, 1), (share + 1e-3, 0)):
+        found = explain_model(model, x, edge_index, 1, threshold=threshold)
+        assert (found.predicted, found.class_index) == (predicted, predicted)

@@ -131,3 +131,13 @@ def test_what_cannot_go_on_is_refused_and_kept(tmp_path: Path) -> None:
     train(asked(4, schedule="cosine", lr_period=3), periodic)
     made = train(asked(6, schedule="cosine", lr_period=3), periodic, True)
     assert_same_bits(made.weights[0], train(asked(6, schedule="cosine", lr_period=3)).weights[0])
+
+
+def test_a_damaged_checkpoint_does_not_cost_the_report(tmp_path):
+    train(experiment("together", 3), tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in ("report.json", "config.json")}
+    checkpoint = tmp_path / "state.pt"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:2000])
+    with pytest.raises(DataError, match=r"state\.pt"):
+        train(experiment("together", 5), tmp_path, resume=True)
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before

@@ -189,6 +189,23 @@ def test_a_finished_search_can_be_given_more_trials(tmp_path):
     assert sorted(kept, key=str) == sorted(first["trials"], key=str)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system cannot kill a process")
+def test_an_interrupted_search_can_be_given_fewer_trials(tmp_path):
+    kill_after(tmp_path, 60)  # in a trial that is not asked for any more
+    result = tune(node_task(2), output=tmp_path, trials=1, prune=False, resume=True, **QUICK)
+    assert result["trials"]
+    assert len(result["trials"]) < len(GRID), "the interrupted trial is not repeated"
+
+
+def test_a_line_that_was_half_written_is_dropped(tmp_path):
+    first = tune(node_task(1), output=tmp_path, trials=2, **QUICK)
+    journal = tmp_path / "journal.log"
+    journal.write_bytes(journal.read_bytes() + b'{"op_code": 5, "worker')  # the disk was full
+    again = tune(node_task(1), output=tmp_path, trials=3, resume=True, **QUICK)
+    assert len(again["trials"]) == 3
+    assert {one["trial"] for one in first["trials"]} <= {one["trial"] for one in again["trials"]}
+
+
 def test_a_folder_with_a_study_is_not_overwritten(searched):
     _, folder = searched
     before = (folder / "journal.log").read_bytes()

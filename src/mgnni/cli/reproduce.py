@@ -75,11 +75,11 @@ class Reproduce(Command):
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"--jobs must be at least 1 (got {self.jobs})")
         if self.seeds is not None and (
-            min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds)
+            min(self.seeds, default=-1) < 0 or len(set(self.seeds)) < len(self.seeds)
         ):
             raise UsageError(
                 "--seeds must be distinct numbers, at least 0 (got "
-                f"{' '.join(map(str, self.seeds))}); for example --seeds 0 1 2"
+                f"{' '.join(map(str, self.seeds)) or 'none'}); for example --seeds 0 1 2"
             )
         cells = select(
             self.experiments, models=self.model, data=self.data, seeds=self.seeds, quick=self.quick

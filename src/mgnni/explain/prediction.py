@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from mgnni.data.assessment.threshold import positive_probability
 from mgnni.errors import ArgumentError, check_choice, check_int
 from mgnni.explain.attribution import attribute_equilibrium, attribute_model
 from mgnni.explain.explanation import Explanation
@@ -107,6 +108,7 @@ def explain_graphs(
         graph.edge_weight,
         multilabel=fitted.multilabel,
         regression=fitted.regression,
+        threshold=fitted.threshold(run),
         index=index,
         **options,
     )
@@ -124,6 +126,7 @@ def explain_model(
     baseline: str | Tensor = "zero",
     multilabel: bool = False,
     regression: bool = False,
+    threshold: float | None = None,
     steps: int = STEPS,
     index: int | None = None,
 ) -> Explanation:
@@ -149,6 +152,8 @@ def explain_model(
             (default: :obj:`False`)
         regression (bool, optional): Whether the outputs are numbers; then ``class_index`` is that
             of a number, 0 by default. (default: :obj:`False`)
+        threshold (float, optional): Probability of the second of two classes above which it is
+            predicted; :obj:`None` predicts the most probable class. (default: :obj:`None`)
         steps (int, optional): Number of points of integrated gradients. (default: :obj:`64`)
         index (int, optional): What to call the node or graph; :obj:`None` for ``node``.
             (default: :obj:`None`)
@@ -181,6 +186,8 @@ def explain_model(
             f"'against' compares two classes (got {against!r} for a model of numbers); leave it out"
         )
     predicted = (class_index or 0) if regression else int(found.argmax())
+    if threshold is not None:  # as mgnni predict decides
+        predicted = int(positive_probability(found.unsqueeze(0)) > threshold)
     chosen = predicted if class_index is None else class_index
     cotangent = _cotangent(found, chosen, against)
     if isinstance(exact, GraphModule):

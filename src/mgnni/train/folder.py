@@ -115,6 +115,8 @@ class Folder:
             check_final_state(self.path, epochs_of(there), self.report())
             self.all_stopped = True
             return
+        if self._has("state.pt"):  # a damaged checkpoint must not cost the report
+            load_checkpoint(self.path / "state.pt", DELETE)
         # In this order: if the process dies in between, the folder holds the earlier training.
         (self.path / "report.json").unlink(missing_ok=True)
         self._write("config.json", to_json(header).encode())

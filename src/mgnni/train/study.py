@@ -82,6 +82,7 @@ class Study:
         pruner: BasePruner = NopPruner()
         if self.search.rungs:
             pruner = SuccessiveHalvingPruner(self.search.rungs[0], self.search.reduction)
+        self._drop_half_a_line()
         try:
             storage, sampler = JournalStorage(backend), RandomSampler(seed=self.search.seed)
             if not storage.get_all_studies():
@@ -94,11 +95,22 @@ class Study:
             return optuna.load_study(
                 study_name=NAME, storage=storage, sampler=sampler, pruner=pruner
             )
+        except OSError:
+            raise
         # A damaged journal: Optuna promises no kind of error.
         except Exception as error:
             raise DataError(
                 f"{path}: is not a journal of mgnni tune, or it is damaged; choose another --output"
             ) from error
+
+    def _drop_half_a_line(self) -> None:
+        """Remove the end of the journal if a process died, or had no space, while writing it."""
+        path = self.folder / JOURNAL
+        with FileLock(self.folder / ".journal.lock"):
+            content = path.read_bytes() if path.exists() else b""
+            if content and not content.endswith(b"\n"):
+                with path.open("r+b") as file:
+                    file.truncate(content.rfind(b"\n") + 1)
 
     def _check(self, header: dict[str, Any]) -> None:
         there = self.study.user_attrs.get("header")
@@ -160,7 +172,10 @@ class Study:
     @property
     def count(self) -> int:
         """Number of trials, without those that are repeated."""
-        return len({trial.user_attrs["point"] for trial in self.trials()})
+        # An interrupted trial is repeated only if it is among the trials that are asked for.
+        points = self.search.points
+        every = ((trial.user_attrs["point"], trial) for trial in self.trials())
+        return len({point for point, one in every if point in points or not _interrupted(one)})
 
     @property
     def complete(self) -> bool:
