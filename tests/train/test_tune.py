@@ -216,10 +216,12 @@ def test_a_folder_with_a_study_is_not_overwritten(searched):
     assert (folder / "journal.log").read_bytes() == before
 
 
-def test_a_journal_of_something_else_is_refused(tmp_path):
-    (tmp_path / "journal.log").write_text("not a journal\nat all\n")
+@pytest.mark.parametrize("text", ["not a journal\nat all\n", "not a journal\nwithout an end"])
+def test_a_journal_of_something_else_is_refused(tmp_path, text):
+    (tmp_path / "journal.log").write_text(text)
     with pytest.raises(DataError, match="is not a journal of mgnni tune, or it is damaged"):
         tune(node_task(1), output=tmp_path, resume=True, **QUICK)
+    assert (tmp_path / "journal.log").read_text() == text
 
 
 @pytest.mark.parametrize(("make", "unit"), [(node_task, "epochs"), (graph_task, "runs")])

@@ -108,7 +108,8 @@ class Study:
         path = self.folder / JOURNAL
         with FileLock(self.folder / ".journal.lock"):
             content = path.read_bytes() if path.exists() else b""
-            if content and not content.endswith(b"\n"):
+            # Not of another file, which is refused below and must stay as it is.
+            if content.startswith(b'{"op_code"') and not content.endswith(b"\n"):
                 with path.open("r+b") as file:
                     file.truncate(content.rfind(b"\n") + 1)
 
