@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.tables import QUICK, write_graphs, write_nodes
+from cli.tables import QUICK, edge_rows, node_rows, write_graphs, write_nodes
 
 Call = Callable[..., Any]  # see conftest.py
 CHAINS = ["--option", "length=6", "num_chains_per_class=5", "train_fraction=0.3"]
@@ -63,6 +63,34 @@ def test_a_node_is_explained_by_its_id(call: Call, trained: Path, tmp_path: Path
     assert other["probability"] + found["probability"] == pytest.approx(
         1.0 if found["class"] == "red" else 2 * found["probability"]
     )
+
+
+def test_data_that_have_moved_are_found_again(call: Call, tmp_path: Path) -> None:
+    write_nodes(tmp_path / "mine")
+    run, new = tmp_path / "run", tmp_path / "elsewhere"
+    ended = call("train", tmp_path / "mine", *QUICK, "--no-report", "--output", run)
+    assert ended.status == 0, ended.err
+    command = ("explain", run, "n07", "--json", "--overwrite", "--output", tmp_path / "out")
+    before = json.loads(call(*command).out)
+    (tmp_path / "mine").rename(new)
+    ended = call(*command)
+    assert (ended.status, ended.out) == (2, "")
+    assert "no such file or folder); restore it, or say with --data where it is now" in ended.err
+    after = json.loads(call(*command, "--data", new).out)
+    assert after == {**before, "data": "elsewhere"}
+
+    write_nodes(tmp_path / "other", node_rows(20), edge_rows(20))
+    ended = call(*command, "--data", tmp_path / "other")
+    assert (ended.status, ended.out) == (2, "")
+    assert "24 nodes and 48 edges (got 20 and 40); give the data of the training" in ended.err
+    ended = call(*command, "--data", tmp_path / "none")
+    assert (ended.status, "check --data" in ended.err) == (2, True)
+
+
+def test_a_benchmark_cannot_move(call: Call, trained: Path, tmp_path: Path) -> None:
+    ended = call("explain", trained / "chains-run", "3", *CHAINS, "--data", tmp_path)
+    assert (ended.status, ended.out) == (2, "")
+    assert "--data is for a training on files (got one on the benchmark chains)" in ended.err
 
 
 def test_a_graph_is_explained_by_its_nodes(call: Call, trained: Path, tmp_path: Path) -> None:

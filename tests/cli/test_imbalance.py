@@ -100,6 +100,6 @@ def test_predictions_use_the_threshold_of_validation(
         for order in [("no", "yes")]
         for true in order
     ]
-    assert counts == found["threshold"]["confusion"]
+    assert counts == report(folder, "balanced")["confusion"]["counts"]
     # Without class weights accuracy is the metric, and the more probable class is predicted.
     assert "threshold" not in report(folder, "plain")["classification"]

@@ -41,6 +41,19 @@ def test_a_folder_is_described_with_advice_and_a_picture(call: Call, place: Path
     assert (found["graph"]["reciprocal"], found["graph"]["edges"]) == (1.0, 96)
 
 
+def test_amounts_are_said_to_be_numbers(call: Call, place: Path) -> None:
+    price, share = [f"${10 * i}.50" for i in range(24)], [f"{i} %" for i in range(24)]
+    header, *rows = node_rows()
+    cells = [f"{row},{a},{b}" for row, a, b in zip(rows, price, share, strict=True)]
+    write_nodes(place / "shop", [f"{header},price,share", *cells])
+    ended = call("inspect", "shop")
+    assert (ended.status, ended.err) == (0, "")
+    shown = words(ended.out)
+    assert "5 features: 4 numeric, 1 degree" in shown
+    assert "note: column 'price': read as numbers in $; --categorical keeps text" in shown
+    assert "note: column 'share': read as numbers in %; --categorical keeps text" in shown
+
+
 def test_whole_graphs_as_json(call: Call, place: Path) -> None:
     ended = call("inspect", "many", "--json", "--output", "out")
     assert (ended.status, ended.err) == (0, "")

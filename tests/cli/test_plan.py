@@ -1,6 +1,8 @@
 """``mgnni plan``, ``mgnni precompute`` and ``mgnni minibatch``."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -65,6 +67,26 @@ def test_terms_are_stored_and_trained_on(tmp_path, capsys):
     again = ["--output", str(tmp_path / "again"), *options, "--json"]
     assert main(["train", "--precomputed", terms, *again]) == 0
     assert json.loads(capsys.readouterr().out)["history"] == report["history"]
+
+
+def test_two_trainings_on_terms_do_not_share_a_folder(tmp_path, capsys):
+    terms, model = str(tmp_path / "terms"), tmp_path / "model"
+    arguments = ["--nodes", "60", "--edges", "200", "--num-features", "2"]
+    assert main(["precompute", "synthetic", *arguments, "--output", terms]) == 0
+    capsys.readouterr()
+    code = "import sys; from filelock import FileLock; l = FileLock(sys.argv[1]); l.acquire()"
+    hold = [sys.executable, "-c", f"{code}; print('held', flush=True); sys.stdin.read()"]
+    model.mkdir()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = ["minibatch", terms, "--epochs", "1", "--output", str(model)]
+    with subprocess.Popen([*hold, str(model / ".lock")], **pipes) as other:
+        assert other.stdout.readline() == "held\n"
+        assert main(command) == 1
+        error = capsys.readouterr().err
+        other.stdin.close()
+    assert f"{model}: another process is training here; wait for it, or choose another" in error
+    assert [path.name for path in model.iterdir()] == [".lock"]
+    assert main(command) == 0  # the other one has ended
 
 
 def test_a_training_on_terms_names_what_it_needs(tmp_path, capsys, monkeypatch):

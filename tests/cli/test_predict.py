@@ -198,6 +198,51 @@ def test_changed_data_have_labels_and_no_split(call: Call, trained: Path, place:
     checked(table("runs/mine/predictions.csv"), ["blue", "red"], [1, 2], "label")
 
 
+def test_another_delimiter_than_in_training(call: Call, trained: Path, place: Path) -> None:
+    """The same nodes between semicolons have the same predictions."""
+    rows = [row.replace(",", ";") for row in node_rows(splits=False)]
+    write(place / "new", nodes=rows, edges=[row.replace(",", ";") for row in edge_rows()])
+    ended = call("predict", trained / "mine-run", "new")
+    assert ended.status == 1
+    assert "is the delimiter ';'? then pass --delimiter to mgnni predict" in ended.err
+    command = ("predict", trained / "mine-run", "new", "--delimiter", ";", "--output", "new.csv")
+    assert call(*command).status == 0
+    assert call("predict", trained / "mine-run", trained / "mine", "--output", "a.csv").status == 0
+    assert table("new.csv")["p_red"] == table("a.csv")["p_red"]
+    ended = call("predict", trained / "chains-run", "chains", "--delimiter", ";")
+    assert (ended.status, "--delimiter is for files" in ended.err) == (2, True)
+
+
+NODES, EDGES = node_rows(splits=False), edge_rows()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [
+        ([NODES[0].replace("id", "key"), *NODES[1:]], EDGES),
+        ([*NODES, NODES[1]], EDGES),
+        ([*NODES, NODES[1].replace("n00", "")], EDGES),
+        (NODES, [EDGES[0].replace("source", "src"), *EDGES[1:]]),
+        (NODES, [EDGES[0].replace("target", "to"), *EDGES[1:]]),
+        (NODES, [row + (",2" if i else ",weight") for i, row in enumerate(EDGES)]),
+        ([row.rsplit(",", 2)[0] for row in NODES], EDGES),
+        ([NODES[0], *(row.replace(".", ",", 1) for row in NODES[1:])], EDGES),
+    ],
+    ids=["id", "twice", "no-id", "source", "target", "weight", "feature", "comma"],
+)
+def test_advice_names_options_that_it_has(
+    call: Call, trained: Path, place: Path, nodes: list[str], edges: list[str]
+) -> None:
+    """Options that give columns another meaning belong to a training."""
+    own = set(re.findall(r"--[a-z-]+", call("predict", "--help").out))
+    assert "--output" in own
+    assert "--id" not in own
+    write(place / "new", nodes=nodes, edges=edges)
+    ended = call("predict", trained / "mine-run", "new", "--output", "new.csv")
+    named = set(re.findall(r"--[a-z-]+", ended.out + ended.err))
+    assert named <= own, ended
+
+
 def test_swapped_arguments_are_noticed(call: Call, trained: Path) -> None:
     ended = call("predict", trained / "mine", trained / "mine-run")
     assert (ended.status, ended.out) == (2, "")

@@ -104,6 +104,19 @@ def test_whole_graphs_without_splits(call: Call, place: Path) -> None:
     assert "no splits in the data: 2 drawn at random" in words(ended.out)
 
 
+@pytest.mark.parametrize(("option", "verb"), [("--num-splits", "is"), ("--folds", "are")])
+def test_splits_are_not_drawn_for_data_with_splits(
+    call: Call, place: Path, option: str, verb: str
+) -> None:
+    ended = call("train", "mine", *QUICK, option, "3", "--output", "out")
+    assert (ended.status, ended.out) == (2, "")
+    reason = f"{option} {verb} for data without splits (got 3 for mine, which has 1); leave it out"
+    assert reason in ended.err
+    assert not (place / "out").exists()
+    ended = call("train", "mine", *QUICK, "--num-splits", "1", "--no-report", "--output", "out")
+    assert ended.status == 0  # the default asks for nothing
+
+
 def test_arrays_and_pyg_objects_in_files(call: Call, place: Path) -> None:
     """A circle of two colours, in a file of either kind, is the same task."""
     count = 20

@@ -42,6 +42,17 @@ def test_the_next_command_reads_the_same_data(call: Call, place: Path) -> None:
     assert (report["metric"], report["input"]["columns"]["directed"]) == ("mae", False)
 
 
+def test_no_report_is_accepted_and_said_to_do_nothing(call: Call, place: Path) -> None:
+    """Commands in earlier presets have the option."""
+    help_text = " ".join(call("tune", "mine", "--help").out.split())
+    assert "--no-report Has no effect, as a search writes no report.html" in help_text
+    ended = call("tune", "mine", *QUICK, "--space", "space.json", "--trials", "1", "--no-report")
+    assert ended.status == 0, ended.err
+    result = json.loads((place / "runs" / "tune-mine" / "preset.json").read_text(encoding="utf-8"))
+    assert "--trials 1" in result["repeat"]
+    assert "--no-report" not in result["repeat"]
+
+
 def test_a_search_and_a_training_with_its_result(call: Call, place: Path) -> None:
     ended = call("tune", "mine", *QUICK, "--space", "space.json", "--no-pruning")
     assert (ended.status, ended.err) == (0, "")

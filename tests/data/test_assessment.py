@@ -170,18 +170,35 @@ def test_the_interval_is_as_wide_as_that_of_a_proportion():
     labels = torch.zeros(rows, dtype=torch.long)
     scores = torch.eye(2)[(torch.arange(rows) >= right).long()]
     found = bootstrap(scores, labels, torch.arange(rows), rows, "accuracy", False)
-    ends = interval([found])
+    ends, reason = interval([found], rows)
     assert ends is not None
+    assert reason is None
     half = 1.96 * math.sqrt(0.75 * 0.25 / rows)
     assert ends["low"] == pytest.approx(0.75 - half, abs=0.006)
     assert ends["high"] == pytest.approx(0.75 + half, abs=0.006)
     # Seeds that share their test rows do not make the interval narrower, other rows do.
-    assert interval([found, found]) == ends
+    assert interval([found, found], rows) == (ends, None)
     other = bootstrap(scores, labels, torch.arange(rows, 2 * rows), 2 * rows, "accuracy", False)
     same = bootstrap(scores, labels, torch.arange(rows), 2 * rows, "accuracy", False)
-    both = interval([same, other])
+    both, _ = interval([same, other], 2 * rows)
     assert both is not None
     assert both["high"] - both["low"] == pytest.approx(2 * half / math.sqrt(2), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("replicates", "rows", "smallest", "reason"),
+    [
+        ([0.1, 0.9] * 100, 9, None, "9 test rows, fewer than 10"),
+        ([0.1, 0.9] * 100, 50, 1, "the smallest class has 1 test row, fewer than 5"),
+        ([1.0] * 200, 50, None, "all have the same score"),
+        ([0.1, 0.9] * 20 + [math.nan] * 160, 50, None, "defined for 40 resamples"),
+    ],
+)
+def test_too_few_rows_have_no_interval_and_the_reason_is_given(replicates, rows, smallest, reason):
+    ends, found = interval([replicates], rows, smallest)
+    assert ends is None
+    assert found is not None
+    assert reason in found
 
 
 def test_large_data_are_resampled_less_often_and_in_blocks(monkeypatch):

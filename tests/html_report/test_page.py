@@ -119,7 +119,7 @@ def test_scores_are_shown_with_their_mark_and_the_paper(page, trainings):
 
 def test_what_a_result_is_worth_is_drawn(tmp_path):
     options = {"hidden_channels": 4, "epochs": 3, "device": "cpu", "output": tmp_path / "run"}
-    report = fit(graph_task(splits=1), **options).report
+    report = fit(graph_task(count=60, splits=1), **options).report
     text = make_page(read_results([tmp_path / "run"]), {}, "")
     titles = re.findall(r"<figcaption><h4>([^<]*)</h4>", text)
     worth = ["Classes", "Calibration", "ROC curve", "Precision-recall curve"]

@@ -19,7 +19,6 @@ TINY: dict[str, Any] = {
             "data": "chains",
             "options": {"length": 6, "num_splits": 2, "num_chains_per_class": 4},
             "changes": {"epochs": 12, "patience": None},
-            "test_train_ratio": 0.5,
         }
     ],
     "rows": [

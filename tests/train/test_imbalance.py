@@ -85,10 +85,12 @@ def test_the_threshold_of_validation_is_stored_and_applied(chosen, tmp_path):
     assert torch.equal(predicted, (probability[:, 1] > threshold).long())
     assert int(predicted.sum()) > int((probability[:, 1] > 0.5).sum())
     # The report has the quality of these very predictions.
-    task_rows = chosen.report["classification"]["threshold"]
-    counts = torch.tensor(task_rows["confusion"])
+    counts = torch.tensor(chosen.report["confusion"]["counts"])
     recall = counts.diag() / counts.sum(1)
-    assert task_rows["test"]["balanced_accuracy"] == pytest.approx(float(recall.mean()))
+    test = chosen.report["classification"]["threshold"]["test"]
+    assert test["balanced_accuracy"] == pytest.approx(float(recall.mean()))
+    listed = [one["recall"] for one in chosen.report["classification"]["classes"]]
+    assert listed == pytest.approx(recall.tolist())
 
 
 def test_mgnni_predict_applies_the_threshold(chosen, tmp_path, capsys, monkeypatch):

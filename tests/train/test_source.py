@@ -6,6 +6,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.datasets import KarateClub
 
+from mgnni import fit
 from mgnni.data.tables.schema import TableOptions
 from mgnni.data.task import Task, stratified_labels
 from mgnni.errors import ArgumentError, DataError
@@ -103,8 +104,14 @@ def test_splits_of_the_data_are_kept():
     data.train_mask = torch.arange(40) < 20
     data.val_mask = (torch.arange(40) >= 20) & (torch.arange(40) < 30)
     data.test_mask = torch.arange(40) >= 30
-    (split,) = find_source(data, num_splits=7).task.splits
-    assert split.train.tolist() == list(range(20))
+    for given in ({}, {"num_splits": 1}):  # the default
+        (split,) = find_source(data, **given).task.splits
+        assert split.train.tolist() == list(range(20))
+    message = "'num_splits' is for data without splits .got 7 for data, which has 1.; leave it out"
+    with pytest.raises(ArgumentError, match=message):
+        find_source(data, num_splits=7)
+    with pytest.raises(ArgumentError, match=message):
+        fit(data, num_splits=7)
 
 
 def test_many_graphs_are_dealt_out_whole():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mgnni.data.assessment.reported_threshold import how_decided, threshold_range
 from mgnni.data.metric_names import readable, shown
 
 MOST_CLASSES = 4  # with a line each; otherwise only those that are recognised least
@@ -30,16 +31,19 @@ def assessment_lines(report: Mapping[str, Any]) -> Iterator[str]:
             f"95 % interval {_percent(ends['low'])} to {_percent(ends['high'])} %, by "
             f"{ends['resamples']:,} resamples of the test rows"
         )
+    elif found.get("no_interval"):
+        yield f"no 95 % interval: {found['no_interval']}"
     if metric in baseline:
         what = "the most frequent labels" if baseline["class"] is None else repr(baseline["class"])
         yield f"always predicting {what}: {metric} {_percent(baseline[metric])} %"
     balanced = [run["test"].get("balanced_accuracy") for run in report["runs"]]
     known = [value for value in balanced if value is not None]
-    parts = [f"balanced accuracy {_percent(sum(known) / len(known))} %"] if known else []
+    which = " of the more probable class" if "threshold" in found else ""
+    parts = [f"balanced accuracy{which} {_percent(sum(known) / len(known))} %"] if known else []
     error = found["calibration"]["expected_error"]
     yield ", ".join([*parts, f"expected calibration error {_percent(error)} %"])
-    yield from _class_lines(report, found)
     yield from _threshold_lines(found)
+    yield from _class_lines(report, found)
 
 
 def _number_lines(report: Mapping[str, Any]) -> Iterator[str]:
@@ -51,14 +55,20 @@ def _number_lines(report: Mapping[str, Any]) -> Iterator[str]:
             f"95 % interval {shown(metric, ends['low'])} to {shown(metric, ends['high'])}, by "
             f"{ends['resamples']:,} resamples of the test rows"
         )
+    elif found.get("no_interval"):
+        yield f"no 95 % interval: {found['no_interval']}"
     yield f"always predicting the mean of training: {metric} {shown(metric, baseline[metric])}"
+    several = len(found["runs"]) > 1
+    run = report["runs"][found["shown_run"]]
+    means = f", means over {len(found['runs'])} runs" if several else ""
+    which = f"in the best run on validation, split {run['split']}, seed {run['seed']}, "
     for one in found["targets"][:MOST_CLASSES]:
         usual, (low, middle, high) = one["baseline"], one["residuals"]["values"][1:6:2]
         yield (
             f"{one['name']}: mean absolute error {readable(one['mae'])} (of the mean "
-            f"{readable(usual['mae'])}), r2 {one['r2']:.4f}; true minus predicted "
-            f"{readable(low, 3)} to {readable(high, 3)} for 90 % of the test rows, median "
-            f"{readable(middle, 3)}"
+            f"{readable(usual['mae'])}), r2 {one['r2']:.4f}{means}; {which * several}true minus "
+            f"predicted {readable(low, 3)} to {readable(high, 3)} for 90 % of the test rows, "
+            f"median {readable(middle, 3)}"
         )
     if len(found["targets"]) > MOST_CLASSES:
         yield f"and {len(found['targets']) - MOST_CLASSES} more targets in report.json"
@@ -70,9 +80,10 @@ def _class_lines(report: Mapping[str, Any], found: Mapping[str, Any]) -> Iterato
     classes = [one for one in found["classes"] if one["support"]]
     few = len(classes) <= MOST_CLASSES
     shown = classes if few else sorted(classes, key=lambda one: one["recall"])[:FEWEST_LINES]
+    decided = f"{how_decided(found)}, " if "threshold" in found else ""
     for one in shown:
         yield (
-            f"{'class' if few else 'lowest recall: class'} {one['name']}: precision "
+            f"{decided}{'class' if few else 'lowest recall: class'} {one['name']}: precision "
             f"{_percent(one['precision'])}, recall {_percent(one['recall'])}, F1 "
             f"{_percent(one['f1'])} %, {one['support']:,} test rows{runs}"
         )
@@ -88,15 +99,12 @@ def _class_lines(report: Mapping[str, Any], found: Mapping[str, Any]) -> Iterato
 def _threshold_lines(found: Mapping[str, Any]) -> Iterator[str]:
     if "threshold" not in found:
         return
-    one, values = found["threshold"], [run["threshold"] for run in found["runs"]]
-    known = [value for value in values if value is not None]
-    spread = f"{min(known):.3g}"
-    if len(known) > 1:
-        spread += f" to {max(known):.3g}"
+    one = found["threshold"]
     yield (
-        f"predicting {one['class']!r} above a probability of {spread}, chosen by balanced accuracy "
-        f"on validation rows: balanced accuracy {_percent(one['test']['balanced_accuracy'])} %, "
-        f"accuracy {_percent(one['test']['accuracy'])} %; mgnni predict does so"
+        f"mgnni predict predicts {one['class']!r} above a probability of {threshold_range(found)}, "
+        "chosen by balanced accuracy on validation rows: balanced accuracy "
+        f"{_percent(one['test']['balanced_accuracy'])} %, accuracy "
+        f"{_percent(one['test']['accuracy'])} %"
     )
 
 

@@ -74,6 +74,10 @@ class Explain(Command):
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
     """Options of the benchmark, as in training."""
+    data: Path | None = field(
+        default=None, metadata={"metavar": "PATH", "unset": "where they were in training"}
+    )
+    """Folder or file of the training data, if it has moved."""
     output: Path | None = field(
         default=None, metadata={"metavar": "FOLDER", "unset": "runs/explain-RUN-NODE"}
     )
@@ -103,7 +107,8 @@ class Explain(Command):
 
         fitted = Fitted.load(folder)
         fitted.model(self.run_number)  # refuses a wrong run before anything is read
-        source = trained_on(folder, options, fitted, self.run_number)
+        remedy = "restore it, or say with --data where it is now"
+        source = trained_on(folder, options, fitted, self.run_number, self.data, remedy)
         index = self._find(source, fitted.level)
         found = explain_graphs(
             fitted,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.data import benchmark_options, check_data
 from mgnni.data.catalog import benchmark_named
+from mgnni.data.tables.schema import TableOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,6 +58,10 @@ class Predict(Command):
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
     """Options of the benchmark, as in training."""
+    delimiter: str | None = field(
+        default=None, metadata={"metavar": "CHARACTER", "unset": "that of the training"}
+    )
+    """Delimiter of text tables."""
 
     def run(self) -> None:
         """Read the graph, predict, write and print."""
@@ -133,13 +138,18 @@ class Predict(Command):
         self, fitted: Fitted, options: dict[str, Any]
     ) -> tuple[Any, Any, Any, tuple[str, ...]]:
         """Return the graphs, ids and labels of their rows, and notes on how they were read."""
+        from mgnni.data.tables.read import read_graphs
+
         name = benchmark_named(self.graph)
         if name is None or (fitted.schema is not None and Path(self.graph).exists()):
             if options:
                 raise UsageError(f"--option is for a benchmark (got {self.graph!r}); leave it out")
-            file = fitted.open(self.graph)
+            tables = TableOptions(delimiter=self.delimiter)
+            file = read_graphs(Path(self.graph), tables, fitted.schema)
             self._check_level(fitted, file.level)
             return file.graphs, file.ids, file.labels, file.notes
+        if self.delimiter is not None:
+            raise UsageError(f"--delimiter is for files (got the benchmark {name}); leave it out")
         if fitted.schema is not None:
             raise UsageError(
                 f"{self.model} was trained on files and reads files of the same kind (got the "

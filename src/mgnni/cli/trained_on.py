@@ -31,7 +31,12 @@ class Graphs(NamedTuple):
 
 
 def trained_on(
-    path: Path, options: dict[str, Any], fitted: Fitted, run: int | None = None
+    path: Path,
+    options: dict[str, Any],
+    fitted: Fitted,
+    run: int | None = None,
+    data: Path | None = None,
+    remedy: str = "restore it",
 ) -> Graphs:
     """Return the graphs of a training, and check that they have not changed.
 
@@ -41,6 +46,10 @@ def trained_on(
         fitted (Fitted): The trained model.
         run (int, optional): The run whose training and validation labels are known; the best one
             if :obj:`None`. (default: :obj:`None`)
+        data (Path, optional): Where its files are now; where they were if :obj:`None`.
+            (default: :obj:`None`)
+        remedy (str, optional): What to do if the files are not where they were, for the message.
+            (default: :obj:`"restore it"`)
     """
     folder = path if path.is_dir() else path.parent
     try:
@@ -54,17 +63,32 @@ def trained_on(
             "the output folder of mgnni train"
         ) from None
     if fitted.schema is None:
+        if data is not None:
+            raise UsageError(
+                f"--data is for a training on files (got one on the benchmark {origin}); leave it "
+                "out"
+            )
         task = find_source(origin, options=options, rule=rule).task
         split = fitted.runs[fitted.best if run is None else run].split
-        same, source = describe(task)["fingerprint"] == expected, of_task(task, split)
-    else:
-        source = of_file(fitted.open(origin))
-        graph = joined(source.graphs)
-        same = (graph.num_nodes, graph.num_edges) == sizes
-    if not same:
+        if describe(task)["fingerprint"] != expected:
+            raise UsageError(
+                f"{origin} is not what {folder} was trained on (its numbers differ); restore it, "
+                "or repeat the --option of the training"
+            )
+        return of_task(task, split)
+    place = Path(origin) if data is None else data
+    if not place.exists():
         raise UsageError(
-            f"{origin} is not what {folder} was trained on (its numbers differ); restore it, or "
-            "repeat the --option of the training"
+            f"{place} must hold what {folder} was trained on (got no such file or folder); "
+            f"{remedy if data is None else 'check --data'}"
+        )
+    source = of_file(fitted.open(place))
+    graph = joined(source.graphs)
+    if (graph.num_nodes, graph.num_edges) != sizes:
+        raise UsageError(
+            f"{place} is not what {folder} was trained on, {sizes[0]:,} nodes and {sizes[1]:,} "
+            f"edges (got {graph.num_nodes:,} and {graph.num_edges:,}); "
+            f"{remedy if data is None else 'give the data of the training'}"
         )
     return source
 

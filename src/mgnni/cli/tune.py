@@ -17,7 +17,8 @@ from mgnni.cli.train import Train
 from mgnni.data.tables.schema import TableOptions
 from mgnni.models.catalog import MGNNI
 
-NOT_REPEATED = ("data", "output", "resume", "jobs", "json", "debug")  # of the command
+# Of the command.
+NOT_REPEATED = ("data", "output", "resume", "jobs", "no_report", "json", "debug")
 # What a training with the result must read and measure alike.
 OF_DATA = (*(one.name for one in fields(TableOptions)), "option", "metric", "num_splits", "folds")
 
@@ -74,6 +75,8 @@ class Tune(Train):
     """Factor between rungs; a trial goes on if it is among the best 1/INT of a rung."""
     search_seed: int = 0
     """Seed of the order of the trials."""
+    no_report: bool = False
+    """Has no effect, as a search writes no report.html; accepted for earlier commands."""
     given: dict[str, Any] = field(default_factory=dict)  # options as they were given
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +109,27 @@ def by_split(found: Mapping[tuple[int, int], float]) -> dict[int, float]:
         found (Mapping): Score of each run, by split and seed.
     """
     return _means(found)
+
+
+def ratio_of_rows(
+    reports: Sequence[Mapping[str, Any]], common: Collection[tuple[int, int]]
+) -> float | None:
+    """Return the size of the test set over that of the training set, as a mean over runs.
+
+    Args:
+        reports (Sequence[Mapping[str, Any]]): Reports of trainings on the same splits. The first
+            one with numbers of rows counts; reports of early versions do not have them.
+        common (Collection[tuple[int, int]]): Splits and seeds of the runs.
+
+    Returns:
+        The ratio; None if no report has numbers of rows.
+    """
+    for report in reports:
+        runs = (run for run in report["runs"] if (run["split"], run["seed"]) in common)
+        rows = [run["rows"] for run in runs if "rows" in run]
+        if rows:
+            return statistics.fmean(one["test"] / one["train"] for one in rows)
+    return None
 
 
 def difference(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mgnni.data.assessment.reported_threshold import how_decided, threshold_range
 from mgnni.html_report.figure import MUTED, SERIES, Figure, axis, categories
 from mgnni.html_report.results import Result
 from mgnni.html_report.text import metric_name, percent
@@ -26,6 +27,8 @@ def assessment_facts(result: Result) -> Iterator[tuple[str, str]]:
             f"{percent(ends['low'])} to {percent(ends['high'])} %, by {ends['resamples']:,} "
             "bootstrap resamples of the test rows; training data and seeds stay fixed",
         )
+    elif found.get("no_interval") and not result.mark:
+        yield "95 % interval", f"none: {found['no_interval']}"
     if metric in baseline:
         name = baseline["class"]
         what = "most frequent labels" if name is None else f"class {name}"
@@ -38,12 +41,11 @@ def assessment_facts(result: Result) -> Iterator[tuple[str, str]]:
         )
     if "threshold" in found:
         one = found["threshold"]
-        values = sorted(run["threshold"] for run in found["runs"] if run["threshold"] is not None)
-        spread = f"{values[0]:.3g}" + (f" to {values[-1]:.3g}" if len(values) > 1 else "")
         yield (
             "Threshold",
-            f"{one['class']} above a probability of {spread}, chosen by {one['chosen_by']}: test "
-            f"balanced accuracy {percent(one['test']['balanced_accuracy'])} %, accuracy "
+            f"{one['class']} above a probability of {threshold_range(found)}, chosen by "
+            f"{one['chosen_by']}: test balanced accuracy "
+            f"{percent(one['test']['balanced_accuracy'])} %, accuracy "
             f"{percent(one['test']['accuracy'])} %",
         )
 
@@ -53,7 +55,7 @@ def assessment_figures(result: Result) -> list[Figure]:
     found = result.report.get("classification")
     if found is None:
         return []
-    figures = [_classes(found["classes"], len(result.runs)), _reliability(found["calibration"])]
+    figures = [_classes(found, len(result.runs)), _reliability(found["calibration"])]
     if "curves" in found:
         run = result.runs[found["curves"]["run"]]
         which = f"split {run.split}, seed {run.seed}"
@@ -62,7 +64,8 @@ def assessment_figures(result: Result) -> list[Figure]:
     return figures
 
 
-def _classes(classes: Sequence[Mapping[str, Any]], runs: int) -> Figure:
+def _classes(found: Mapping[str, Any], runs: int) -> Figure:
+    classes, decided = found["classes"], how_decided(found)
     shown = sorted(classes, key=lambda one: -one["support"])[:MOST_BARS]
     data = [
         {
@@ -81,10 +84,9 @@ def _classes(classes: Sequence[Mapping[str, Any]], runs: int) -> Figure:
     return Figure(
         title="Classes",
         text="Precision: how many of the rows predicted as a class belong to it. Recall: how many "
-        f"of its rows are found. Test rows of {runs} run{'s' * (runs > 1)} together. Lowest "
-        f"recall: class {worst['name']}, {percent(worst['recall'])} %."
-        + " Where there are no such rows, there is no bar."
-        * gaps,
+        f"of its rows are found. Test rows of {runs} run{'s' * (runs > 1)} together"
+        f"{f', predictions {decided}' * bool(decided)}. Lowest recall: class {worst['name']}, "
+        f"{percent(worst['recall'])} %." + " Where there are no such rows, there is no bar." * gaps,
         data=data,
         layout={
             "xaxis": axis("%", range=[-0.5, 100]),  # so that the edge of a bar of 0 % is visible

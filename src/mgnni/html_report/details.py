@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mgnni.data.assessment.reported_threshold import how_decided
 from mgnni.data.metric_names import unit
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.html_report.curves import Curve
@@ -162,10 +163,11 @@ def confusion_figure(result: Result) -> Figure | None:
     rule, runs = result.report["protocol"]["rule"], len(result.runs)
     chosen = "the last epoch" if result.val is None else "the epoch that validation chose"
     below = {**labels, "range": [-0.5, size - 0.5], "tickangle": 0 if size < 8 else -90}
+    decided = how_decided(result.report.get("classification", {}))
     return Figure(
         title="Confusion matrix",
         text=f"Test rows by true class and predicted class, summed over {runs} "
-        f"run{'s' * (runs > 1)}, each at {chosen}: {right} of "
+        f"run{'s' * (runs > 1)}, each at {chosen}{f', {decided}' * bool(decided)}: {right} of "
         f"{sum(totals)} are on the diagonal. "
         "The colour is the share of the true class."
         + (f" The score is of other epochs, by the rule {rule}." if rule != DEFAULT_RULE else ""),

@@ -27,6 +27,8 @@ def number_facts(result: Result) -> Iterator[tuple[str, str]]:
             f"{ends['resamples']:,} bootstrap resamples of the test rows; training data and seeds "
             "stay fixed",
         )
+    elif found.get("no_interval"):
+        yield "95 % interval", f"none: {found['no_interval']}"
     usual = score(metric, found["baseline"][metric])
     yield "Baseline", f"always predicting the mean of training: {metric_name(metric)} {usual}"
     for one in found["targets"][:MOST_TARGETS]:

@@ -35,7 +35,6 @@ class Column:
         seeds (int, optional): Number of seeds; ``None`` if it is that of the row.
         rule (str, optional): Selection rule; ``None`` if it is that of the row.
         group (str, optional): Title of the part of the table.
-        test_train_ratio (float, optional): Size of the test set over that of the training set.
     """
 
     name: str
@@ -46,7 +45,6 @@ class Column:
     seeds: int | None = None
     rule: str | None = None
     group: str = ""
-    test_train_ratio: float | None = None
 
     @property
     def dataset(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mgnni.data.rules import DEFAULT_RULE, get_rule
-from mgnni.data.statistics import CONFIDENCE, difference, scores, summarize
+from mgnni.data.statistics import CONFIDENCE, difference, ratio_of_rows, scores, summarize
 from mgnni.models.catalog import MGNNI
 from mgnni.reproduce.sheet import (
     CHANGED,
@@ -158,14 +158,14 @@ def _differences(study: Study, found: Found) -> list[Sheet]:
 def _difference(found: Found, reference: Cell | None, other: Cell | None) -> str:
     if reference is None or other is None:
         return ""
-    reports = found[reference].report, found[other].report
-    if reports[0] is None or reports[1] is None:
+    ours, others = found[reference].report, found[other].report
+    if ours is None or others is None:
         return ""
     changed = CHANGED if OTHER in (found[reference].state, found[other].state) else ""
     for rule in (DEFAULT_RULE, reference.rule):
-        a, b = scores(reports[0], rule), scores(reports[1], rule)
+        a, b = scores(ours, rule), scores(others, rule)
         if a and b:
-            one = difference(a, b, reference.column.test_train_ratio)
+            one = difference(a, b, ratio_of_rows([ours, others], a.keys() & b.keys()))
             if one is None:
                 return ""
             sure = "**" if not changed and (one.low > 0 or one.high < 0) else ""

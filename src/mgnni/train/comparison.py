@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from statistics import fmean
 from typing import Any
 
 from mgnni.data.compare import Comparison, compare
 from mgnni.data.metric_names import LOWER_IS_BETTER
 from mgnni.data.rules import DEFAULT_RULE, get_rule
-from mgnni.data.statistics import CONFIDENCE, Summary, difference, scores, summarize
+from mgnni.data.statistics import CONFIDENCE, Summary, difference, ratio_of_rows, scores, summarize
 from mgnni.errors import ArgumentError, DataError
 
 SIZES = ("level", "graphs", "nodes", "classes")  # in which different data usually differ
@@ -183,21 +182,6 @@ def _rule_notes(reports: Mapping[str, Report]) -> list[str]:
     ]
 
 
-def _rows(
-    a: str, b: str, reports: Mapping[str, Report], common: Sequence[tuple[int, int]]
-) -> list[dict[str, int]]:
-    """Return the numbers of rows of common runs; reports of early versions do not have them."""
-    for name in (a, b):
-        runs = {(run["split"], run["seed"]): run for run in reports[name]["runs"]}
-        rows = [runs[key]["rows"] for key in common if "rows" in runs[key]]
-        if rows:
-            return rows
-    raise DataError(
-        f"one of two trainings must say how many rows its splits have (got none in {a} and {b}, of "
-        "an early version); train one of them again"
-    )
-
-
 def _pair(a: str, b: str, found: Mapping[str, Runs], reports: Mapping[str, Report]) -> Pair:
     common = sorted(found[a].keys() & found[b].keys())
     if not common:
@@ -207,7 +191,12 @@ def _pair(a: str, b: str, found: Mapping[str, Runs], reports: Mapping[str, Repor
         )
     one, other = ({key: found[name][key] for key in common} for name in (a, b))
     if len({split for split, _ in common}) > 1:
-        ratio = fmean(row["test"] / row["train"] for row in _rows(a, b, reports, common))
+        ratio = ratio_of_rows([reports[a], reports[b]], common)
+        if ratio is None:
+            raise DataError(
+                f"one of two trainings must say how many rows its splits have (got none in {a} and "
+                f"{b}, of an early version); train one of them again"
+            )
         over, tested = "splits", difference(one, other, ratio)
     else:
         over, values = "seeds", (list(one.values()), list(other.values()))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from mgnni.data.assessment.threshold import positive_probability
+from mgnni.data.assessment.threshold import predicted_classes
 from mgnni.errors import ArgumentError
 
 
@@ -49,11 +48,5 @@ def decide(
         )
     if threshold is not None and not 0 <= threshold <= 1:
         raise ArgumentError(f"'threshold' must lie between 0 and 1 (got {threshold:g})")
-    if multilabel:
-        return Explained(logits > 0, logits.sigmoid(), attention)  # as metrics do
-    # By logits, since probabilities may be equal where logits are not.
-    best = logits.argmax(1)
-    if threshold is not None:
-        best = (positive_probability(logits) > threshold).long().to(logits.device)
-    chosen = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, best.unsqueeze(1), True)
-    return Explained(chosen, logits.softmax(1), attention)
+    chosen = predicted_classes(logits, multilabel, threshold)
+    return Explained(chosen, logits.sigmoid() if multilabel else logits.softmax(1), attention)

@@ -96,7 +96,7 @@ def fit(
             ``"classification"``. (default: that of ``tables``)
         metric (str, optional): Metric to select and report by; ``None`` uses that of the task.
             (default: :obj:`None`)
-        num_splits (int, optional): Number of splits to draw if the data have none.
+        num_splits (int, optional): Number of splits to draw, for data that have none.
             (default: :obj:`1`)
         folds (int, optional): Number of folds of a stratified cross-validation, instead of splits
             drawn at random; pass ``split="all"`` to train all of them. (default: :obj:`None`)

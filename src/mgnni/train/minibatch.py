@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from mgnni.disk.sweep import Sweep
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError
 from mgnni.files import atomic_write
+from mgnni.train.folder import Folder
 from mgnni.train.report import commit, device_name, peak_memory, versions
 from mgnni.train.row_training import RowOptions, RowTraining
 
@@ -32,6 +34,8 @@ def train_rows(
 ) -> dict[str, Any]:
     """Train on stored terms by mini-batches of nodes; an interrupted training goes on.
 
+    The output folder is locked, so that no other process trains there at the same time.
+
     Args:
         folder (Path): Output folder of :func:`mgnni.disk.precompute.precompute`.
         output (Path): Folder for the model and the report.
@@ -46,10 +50,27 @@ def train_rows(
     """
     tell = on_progress or (lambda epoch, part, best: None)
     training = RowTraining(Sweep.open(folder), options or RowOptions(), mesh)
+    with contextlib.ExitStack() as stack:
+
+        def start() -> dict[str, Any] | None:
+            stack.enter_context(Folder(output))  # locked, in the process that writes
+            return _last_state(output)
+
+        state = start() if mesh is None else mesh.by_first(start)
+        if state is not None:
+            training.load_state(state)
+        return _train(training, output, tell, state is not None, mesh)
+
+
+def _train(
+    training: RowTraining,
+    output: Path,
+    tell: Callable[[int, float, float | None], None],
+    resumed: bool,
+    mesh: ProcessMesh | None,
+) -> dict[str, Any]:
+    """Train, write and return the report."""
     writes = mesh is None or mesh.rank == 0
-    state = _last_state(output) if mesh is None else mesh.by_first(lambda: _last_state(output))
-    if state is not None:
-        training.load_state(state)
     begin = saved = time.monotonic()
     while training.epoch < training.options.epochs:
         best = max((one["val_accuracy"] for one in training.history), default=None)
@@ -62,7 +83,7 @@ def train_rows(
         if writes:
             _save(output / STATE, training.state())
     training.model.load_state_dict(training.best)
-    report = _report(training, time.monotonic() - begin, state is not None)
+    report = _report(training, time.monotonic() - begin, resumed)
     if writes:
         _finish(output, training, report)
     if mesh is not None:
@@ -76,7 +97,6 @@ def _last_state(output: Path) -> dict[str, Any] | None:
         raise ArgumentError(
             f"'output' must not hold a finished training (got {output}); choose another folder"
         )
-    output.mkdir(parents=True, exist_ok=True)
     if not (output / STATE).exists():
         return None
     # On the CPU, because processes with other GPUs get a copy.

@@ -53,8 +53,9 @@ def make_report(training: Training, seconds: float, jobs: int = 1) -> dict[str, 
     """Return the report of a finished training.
 
     Only ``seconds``, ``peak_memory`` and ``processes`` depend on the machine. ``confusion`` is
-    summed over runs, each at its selected epoch, and ``classification`` or ``regression`` describes
-    the same predictions.
+    summed over runs, each at its selected epoch and with its threshold, if it has one, as
+    :meth:`Fitted.predict <mgnni.train.fitted.Fitted.predict>` decides; ``classification`` or
+    ``regression`` describes the same epochs.
 
     Args:
         training (Training): The training.
@@ -121,7 +122,8 @@ def make_report(training: Training, seconds: float, jobs: int = 1) -> dict[str, 
     values = [gain(name, one.val[name]) if name in one.val else -math.inf for one in results]
     best = values.index(max(values))
     if task.regression:
-        found = summarize_numbers(task.classes, task.metric, assessed, best)
+        tested = [task.rows(one.run.split, "test") for one in results]
+        found = summarize_numbers(task.classes, task.metric, tested, assessed, best)
         return report | {"regression": found}
     if not task.multilabel and len(task.classes) <= MAX_CLASSES:
         total = torch.tensor([one["confusion"] for one in assessed]).sum(0)

@@ -78,8 +78,8 @@ def find_source(
         rule (str, optional): Rule that selects the epoch to report. If it needs no validation set
             and the benchmark holds one out of its training folds, nothing is held out, unless
             ``options`` has a ``val_fraction``. (default: :obj:`"validation"`)
-        num_splits (int, optional): Number of splits to draw if the data have none, stratified,
-            60/20/20. (default: :obj:`1`)
+        num_splits (int, optional): Number of splits to draw, stratified, 60/20/20, for data that
+            have none; more than one is an error for other data. (default: :obj:`1`)
         split_seed (int, optional): Seed of these splits. (default: :obj:`0`)
         folds (int, optional): Number of folds of a stratified cross-validation, instead of random
             splits; a fifth of the units outside of a fold is its validation set.
@@ -209,13 +209,15 @@ def _read(name: str, tables: TableOptions) -> GraphFile:
 
 def _with_splits(task: Task, num_splits: int, seed: int, folds: int | None) -> Task:
     """Return a task with splits: its own, folds, or random ones."""
-    if task.splits and folds is None:
-        return task
+    for name, given, unset in (("folds", folds, None), ("num_splits", num_splits, 1)):
+        if task.splits and given != unset:
+            verb = "are" if name == "folds" else "is"
+            raise ArgumentError(
+                f"'{name}' {verb} for data without splits (got {given!r} for {task.name}, which "
+                f"has {len(task.splits)}); leave it out, or remove the splits from the data"
+            )
     if task.splits:
-        raise ArgumentError(
-            f"'folds' are for data without splits (got {folds} for {task.name}, which has "
-            f"{len(task.splits)}); leave it out, or remove the splits from the data"
-        )
+        return task
     if folds is not None and num_splits != 1:
         raise ArgumentError(
             f"'folds' are the splits (got {folds}, and also num_splits={num_splits}); leave one of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mgnni.data.tables.read import read_graphs
-from mgnni.data.tables.schema import TableOptions
+from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.tables.values import sorted_values
 from mgnni.errors import DataError
 
@@ -65,6 +66,67 @@ def test_numbers_as_categories_are_sorted_as_numbers(write: Write) -> None:
     x, names = features(write(table(["10", "9", "9", "-1"]), NO_EDGES), categorical="f")
     assert names == ("f=-1", "f=9", "f=10")
     assert x.tolist() == [[0, 0, 1], [0, 1, 0], [0, 1, 0], [1, 0, 0]]
+
+
+AMOUNTS = {
+    "thousands": (["$1,200.50", "$30", "-$4.5", "$ 7"], [1200.5, 30, -4.5, 7]),
+    "only thousands": (["$1,200", "$850", "$1,234,567"], [1200, 850, 1234567]),
+    "before": (["€ 30", "€45.5", "€ -2"], [30, 45.5, -2]),
+    "after": (["30 €", "4.25€", "5\u00a0€"], [30, 4.25, 5]),
+    "percent": (["12 %", "12.5%", "+0.125 %", "-3%"], [12, 12.5, 0.125, -3]),
+}
+
+
+@pytest.mark.parametrize("name", AMOUNTS)
+def test_amounts_are_numbers(write: Write, name: str) -> None:
+    cells, expected = AMOUNTS[name]
+    folder = write(table([f'"{cell}"' for cell in cells]), NO_EDGES)
+    x, names = features(folder)
+    assert names == ("f",)
+    np.testing.assert_allclose(x[:, 0], expected, rtol=1e-6)
+    symbol = next(mark for mark in "$€%" if mark in cells[0])
+    assert any(f"'f': read as numbers in {symbol}" in note for note in read_graphs(folder).notes)
+    assert len(features(folder, categorical="f")[1]) == len(cells)
+
+
+def test_missing_amounts_are_filled(write: Write) -> None:
+    x, names = features(write(table(["1%", "", "NA", "3 %"]), NO_EDGES))
+    assert names == ("f", "f_missing")
+    assert x.tolist() == [[1, 0], [2, 1], [2, 1], [3, 0]]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["$30", "€30", "$40"],  # two currencies
+        ["1.200,50 €", "30 €", "40 €"],  # decimal commas
+        ["1,200 €", "30 €", "40 €"],  # 1200, or 1.2
+        ["$1.200", "$30", "$40"],  # 1.2, or 1200
+        ["£1,200", "£30.500", "£4"],
+        ["$1,20", "$30", "$40"],
+        ["$cheap", "$30", "$40"],
+        ["$", "$30", "$40"],
+        ["30%", "$40", "5 %"],
+    ],
+)
+def test_amounts_that_are_not_clear_stay_categories(write: Write, cells: list[str]) -> None:
+    _, names = features(write(table([f'"{cell}"' for cell in cells]), NO_EDGES))
+    assert names == tuple(f"f={cell}" for cell in sorted(cells))
+
+
+def test_amounts_in_prediction_are_read_as_in_training(write: Write) -> None:
+    trained = read_graphs(write(table(['"$1,200.50"', "$30"]), NO_EDGES)).schema
+    schema = Schema.from_dict(json.loads(json.dumps(trained.to_dict())))
+    # Alone, these would be categories: the point could separate thousands.
+    new = write(table(["$1.200", '"$1,000"', "5 $"]), NO_EDGES, name="new")
+    x = read_graphs(new, schema=schema).graphs[0].x
+    np.testing.assert_allclose(x[:, 0], [1.2, 1000, 5], rtol=1e-6)
+    for number, cell in enumerate(("€5", "5", '"$1,20"')):
+        other = write(table(["$5", cell]), NO_EDGES, name=f"other {number}")
+        with pytest.raises(
+            DataError, match=r"row 3: column 'f' must hold numbers with '\$', as in"
+        ):
+            read_graphs(other, schema=schema)
 
 
 def test_truth_values(write: Write) -> None:

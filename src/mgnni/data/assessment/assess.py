@@ -10,8 +10,10 @@ from torch import Tensor
 from mgnni.data.assessment.bootstrap import bootstrap
 from mgnni.data.assessment.calibration import reliability_sums
 from mgnni.data.assessment.curves import binary_curves
-from mgnni.data.assessment.threshold import positive_probability
+from mgnni.data.assessment.threshold import predicted_classes
 from mgnni.data.metrics import confusion_counts, measure
+
+DECIDED = ("accuracy", "balanced_accuracy", "macro_f1")  # metrics of the predictions
 
 
 def constant_scores(train: Tensor, classes: int, multilabel: bool) -> Tensor:
@@ -60,9 +62,10 @@ def assess(
 
     Returns:
         dict: ``baseline`` (metrics of the most frequent class), ``confusion`` (``None`` for
-        several labels), ``counts`` (right predictions, predictions and rows of each class),
-        ``reliability``, ``replicates`` (of the metric, by bootstrap), and for two classes
-        ``curves`` and ``at_threshold``.
+        several labels) and ``counts`` (right predictions, predictions and rows of each class) of
+        the predictions with the threshold, ``reliability`` (of the most probable class),
+        ``replicates`` (of the metric, by bootstrap), and for two classes ``curves`` and
+        ``at_threshold`` (metrics of the predictions with the threshold).
     """
     multilabel, scores = labels.dim() == 2, scores.detach().cpu()
     classes = scores.size(1)
@@ -75,26 +78,22 @@ def assess(
         "at_threshold": None,
     }
     if multilabel:
-        predicted, true = scores > 0, labels > 0.5
+        predicted, true = predicted_classes(scores, True), labels > 0.5
         cells = (predicted & true, predicted, true)
         probability = scores.double().sigmoid()
         confidence, right = torch.maximum(probability, 1 - probability), predicted == true
         found["counts"] = [one.sum(0).tolist() for one in cells]
     else:
         confidence = scores.double().softmax(1).amax(1)
-        right, counts = scores.argmax(1) == labels, confusion_counts(scores, labels)
+        right = scores.argmax(1) == labels
+        decided = predicted_classes(scores, False, threshold).float()
+        counts = confusion_counts(decided, labels)
         found["confusion"] = counts.tolist()
         found["counts"] = [one.tolist() for one in (counts.diag(), counts.sum(0), counts.sum(1))]
         if classes == 2:
             found["curves"] = binary_curves(scores, labels)
+        if threshold is not None:
+            metrics = measure(decided, labels, False)
+            found["at_threshold"] = {name: metrics[name] for name in DECIDED}
     found["reliability"] = reliability_sums(confidence, right)
-    if threshold is not None and classes == 2 and not multilabel:
-        above = positive_probability(scores) > threshold
-        decided = torch.eye(2)[above.long()]
-        kept = ("accuracy", "macro_f1", "balanced_accuracy")
-        metrics = measure(decided, labels, False)
-        found["at_threshold"] = {
-            **{name: metrics[name] for name in kept},
-            "confusion": confusion_counts(decided, labels).tolist(),
-        }
     return found

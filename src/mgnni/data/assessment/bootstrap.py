@@ -16,6 +16,8 @@ RESAMPLES = 1000
 FEWEST = 100
 BLOCK = 10**6  # draws of test rows that are held at a time
 DRAWS = 5 * 10**7  # of all resamples together, so that large data take about a second
+FEWEST_ROWS = 10  # test rows that an interval needs
+FEWEST_OF_CLASS = 5  # of each class, if the metric weights all classes equally
 LEVEL = 0.95
 SEED = 0
 
@@ -94,24 +96,39 @@ def draw(generator: np.random.Generator, num_rows: int) -> npt.NDArray[np.int64]
     return _POISSON[generator.integers(2**16, size=num_rows, dtype=np.uint16)]
 
 
-def interval(replicates: Sequence[Sequence[float]]) -> dict[str, Any] | None:
-    """Returns the 95 % interval of the mean over runs, by percentiles.
+def interval(
+    replicates: Sequence[Sequence[float]], rows: int, smallest: int | None = None
+) -> tuple[dict[str, Any] | None, str | None]:
+    """Returns the 95 % interval of the mean over runs, by percentiles, or why there is none.
 
     It covers the choice of test rows. It does not cover that of the training data, nor the seed.
+    Resampling a few rows says little about other rows, and nothing if all of them are right, so
+    there is no interval for fewer than 10 test rows, for fewer than 5 rows of a class if the metric
+    weights all classes equally, and if its ends are equal.
 
     Args:
         replicates (Sequence[Sequence[float]]): Results of :func:`bootstrap`, one row per run.
+        rows (int): Number of different test rows of all runs.
+        smallest (int, optional): Number of them in the smallest class, for a metric that weights
+            all classes equally. (default: :obj:`None`)
 
     Returns:
-        dict, optional: ``low``, ``high``, ``level`` and the number of ``resamples``; ``None`` if
-        the metric was defined for fewer than 100 resamples.
+        tuple: A dictionary with ``low``, ``high``, ``level`` and the number of ``resamples``, and
+        ``None``; or ``None`` and the reason why there is no interval.
     """
+    if rows < FEWEST_ROWS:
+        return None, f"{rows} test row{'s' * (rows != 1)}, fewer than {FEWEST_ROWS}"
+    if smallest is not None and smallest < FEWEST_OF_CLASS:
+        of = f"{smallest} test row{'s' * (smallest != 1)}"
+        return None, f"the smallest class has {of}, fewer than {FEWEST_OF_CLASS}"
     mean = np.mean(np.array(replicates, dtype=float), axis=0)
     mean = mean[~np.isnan(mean)]
     if len(mean) < FEWEST:
-        return None
+        return None, f"the metric is defined for {len(mean)} resamples, fewer than {FEWEST}"
     low, high = np.quantile(mean, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    return {"low": low, "high": high, "level": LEVEL, "resamples": len(mean)}
+    if low == high:
+        return None, "resamples of the test rows all have the same score"
+    return {"low": low, "high": high, "level": LEVEL, "resamples": len(mean)}, None
 
 
 def _accuracy(weights: Any, scores: Any, labels: Any) -> Floats:

@@ -68,30 +68,43 @@ def assess_numbers(
 
 
 def summarize_numbers(
-    names: Sequence[str], metric: str, assessed: Sequence[Mapping[str, Any]], best: int
+    names: Sequence[str],
+    metric: str,
+    rows: Sequence[Tensor],
+    assessed: Sequence[Mapping[str, Any]],
+    best: int,
 ) -> dict[str, Any]:
-    """Returns the assessment of all runs as plain data; numbers are means over runs.
+    """Returns the assessment of all runs as plain data.
+
+    Errors are means over runs. Residuals and points are those of one run, ``shown_run``.
 
     Args:
         names (Sequence[str]): Names of the targets.
         metric (str): Metric of the task.
+        rows (Sequence[Tensor]): Indices of the test rows of each run.
         assessed (Sequence[Mapping[str, Any]]): Results of :func:`assess_numbers`.
         best (int): The run whose test rows are kept.
 
+    Shapes:
+        - **rows:** :math:`(N)` for each run, with its :math:`N` test rows
+
     Returns:
-        dict: ``interval``, ``baseline``, ``targets`` and ``runs``; each target has its metrics,
-        those of the mean of the training rows, quantiles of the residuals (true minus predicted),
-        and true and predicted numbers of up to 1,000 test rows of one run.
+        dict: ``interval`` (or ``None``, and the reason in ``no_interval``), ``baseline``,
+        ``targets``, ``shown_run`` and ``runs``; each target has its metrics, those of the mean of
+        the training rows, quantiles of the residuals (true minus predicted), and true and predicted
+        numbers of up to 1,000 test rows.
     """
     targets = []
     for place, name in enumerate(names):
-        own = [one["targets"][place] for one in assessed]
+        each = [one["targets"][place] for one in assessed]
         targets.append(
             {
                 "name": name,
-                **{key: statistics.fmean(one[key] for one in own) for key in ("mae", "r2", "mean")},
+                **{
+                    key: statistics.fmean(one[key] for one in each) for key in ("mae", "r2", "mean")
+                },
                 "baseline": {
-                    key: statistics.fmean(one["baseline"][key] for one in own)
+                    key: statistics.fmean(one["baseline"][key] for one in each)
                     for key in ("mae", "r2")
                 },
                 "residuals": {
@@ -104,19 +117,21 @@ def summarize_numbers(
     baseline = {
         key: statistics.fmean(one["baseline"][key] for one in assessed) for key in ("mae", "r2")
     }
+    every = torch.unique(torch.cat(list(rows))).numel()
+    ends, reason = interval([one["replicates"] for one in assessed], every)
+    runs = []
+    for one, tested in zip(assessed, rows, strict=True):
+        own, _ = interval([one["replicates"]], tested.numel())
+        bounds = None if own is None else [own["low"], own["high"]]
+        runs.append({"interval": bounds, "baseline": one["baseline"][metric]})
     return {
         "epoch": "chosen without test labels",
-        "interval": interval([one["replicates"] for one in assessed]),
+        "interval": ends,
+        **({} if reason is None else {"no_interval": reason}),
         "baseline": baseline,
         "targets": targets,
         "shown_run": best,
-        "runs": [
-            {
-                "interval": None if ends is None else [ends["low"], ends["high"]],
-                "baseline": one["baseline"][metric],
-            }
-            for one, ends in ((one, interval([one["replicates"]])) for one in assessed)
-        ],
+        "runs": runs,
     }
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
+from mgnni.data.assessment.assess import DECIDED
 from mgnni.data.assessment.bootstrap import interval
 from mgnni.data.assessment.calibration import calibration
 from mgnni.data.assessment.threshold import CRITERION
 from mgnni.data.inspection.description import describe_classes
-from mgnni.data.task import Task
+from mgnni.data.task import Task, stratified_labels
 
 Found = Mapping[str, Any]
 
@@ -37,26 +38,28 @@ def summarize(
         best (int): The run whose curves are kept.
 
     Returns:
-        dict: ``interval``, ``baseline``, ``rare``, ``classes``, ``calibration``, and for two
-        classes ``threshold`` and ``curves``; ``runs`` has the interval, calibration error and
-        threshold of each.
+        dict: ``interval`` (or ``None``, and the reason in ``no_interval``), ``baseline``, ``rare``,
+        ``classes``, ``calibration``, and for two classes ``threshold`` and ``curves``; ``runs`` has
+        the interval, calibration error and threshold of each.
     """
     described, majority = describe_classes(task, splits[0])
     runs = [
         {
-            "interval": _ends(interval([one["replicates"]])),
+            "interval": _ends(interval([one["replicates"]], *_sizes(task, [split]))[0]),
             "baseline": one["baseline"][task.metric],
             "expected_calibration_error": calibration([one["reliability"]])["expected_error"],
             "threshold": threshold,
         }
-        for one, threshold in zip(assessed, thresholds, strict=True)
+        for one, split, threshold in zip(assessed, splits, thresholds, strict=True)
     ]
+    ends, reason = interval([one["replicates"] for one in assessed], *_sizes(task, splits))
     baseline = {
         name: _mean([one["baseline"][name] for one in assessed]) for name in _shared(assessed)
     }
     found: dict[str, Any] = {
         "epoch": "chosen without test labels",
-        "interval": interval([one["replicates"] for one in assessed]),
+        "interval": ends,
+        **({} if reason is None else {"no_interval": reason}),
         "baseline": {"class": None if majority is None else majority["class"], **baseline},
         "rare": [{"class": one["name"], "share": one["share"]} for one in described if one["rare"]],
         "classes": class_table(task.classes, [one["counts"] for one in assessed]),
@@ -68,11 +71,8 @@ def summarize(
         found["threshold"] = {
             "class": task.classes[1],
             "chosen_by": f"{CRITERION} on validation rows",
-            "test": {
-                name: _mean([one[name] for one in decided])
-                for name in ("accuracy", "balanced_accuracy", "macro_f1")
-            },
-            "confusion": torch.tensor([one["confusion"] for one in decided]).sum(0).tolist(),
+            "test": {name: _mean([one[name] for one in decided]) for name in DECIDED},
+            "applied_to": ["classes", "confusion"],
         }
     if assessed[best]["curves"] is not None:
         found["curves"] = {"run": best, **assessed[best]["curves"]}
@@ -104,6 +104,19 @@ def class_table(
         }
         for name, t, p, n in zip(classes, correct, claimed, present, strict=True)
     ]
+
+
+def _sizes(task: Task, splits: Sequence[int]) -> tuple[int, int | None]:
+    """Returns the number of different test rows of some splits, and that of the smallest class.
+
+    The latter is ``None`` if the metric does not weight all classes equally.
+    """
+    rows = torch.unique(torch.cat([task.rows(split, "test") for split in set(splits)]))
+    if task.metric in ("accuracy", "micro_f1"):
+        return rows.numel(), None
+    labels = stratified_labels(task)[rows]
+    counts = labels.sum(0) if task.multilabel else torch.bincount(labels)
+    return rows.numel(), int(counts[counts > 0].min()) if bool((counts > 0).any()) else 0
 
 
 def _shared(assessed: Sequence[Found]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The decision threshold of a task with two classes, chosen on validation data."""
+"""From scores to predicted classes, and the threshold of two classes, chosen on validation data."""
 
 from __future__ import annotations
 
@@ -20,6 +20,31 @@ def positive_probability(scores: Tensor) -> Tensor:
     """
     exact = scores.detach().cpu().double()
     return (exact[:, 1] - exact[:, 0]).sigmoid()
+
+
+def predicted_classes(scores: Tensor, multilabel: bool, threshold: float | None = None) -> Tensor:
+    """Returns which classes are predicted; predictions and reported statistics use this rule.
+
+    Several labels per row: those with a positive score. Otherwise the class with the highest score,
+    the first one of equals; or, with a threshold, the second of two classes where its probability
+    exceeds the threshold, and the first one elsewhere.
+
+    Args:
+        scores (Tensor): Logits.
+        multilabel (bool): Whether a row may have several labels.
+        threshold (float, optional): Threshold of a task with two classes. (default: :obj:`None`)
+
+    Shapes:
+        - **scores:** :math:`(N, C)` for :math:`N` rows and :math:`C` classes
+        - **output:** :math:`(N, C)`, boolean
+    """
+    if multilabel:
+        return scores > 0
+    # By scores, since probabilities may be equal where scores are not.
+    best = scores.argmax(1)
+    if threshold is not None:
+        best = (positive_probability(scores) > threshold).long().to(scores.device)
+    return torch.zeros_like(scores, dtype=torch.bool).scatter_(1, best.unsqueeze(1), True)
 
 
 def best_threshold(scores: Tensor, labels: Tensor) -> float | None:

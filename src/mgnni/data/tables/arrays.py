@@ -68,7 +68,7 @@ def from_arrays(
             check_split(place, split, labels, classes, unseen)
     degree = np.bincount(edges[1], minlength=sum(sizes)).astype(np.float32)[:, None]
     x, columns = _features(where, graphs, degree, options, schema, splits)
-    if columns[0].kind == "constant":
+    if columns[0].kind == "constant" and schema is None:
         notes.append("no features: using the constant 1; --degree uses the degree instead")
     if schema is None:
         multilabel = labels is not None and labels.dim() == 2 and options.task == "classification"
@@ -136,7 +136,13 @@ def _edges(
         weights = [g.edge_weight(e.shape[1]) for g, e in zip(graphs, own, strict=True)]
         weight = np.concatenate(weights)
     edges, weight, directed, notes = directed_edges(
-        edges, weight, sum(sizes), options.directed, where, lambda node: node
+        edges,
+        weight,
+        sum(sizes),
+        options.directed,
+        where,
+        lambda node: node,
+        trained=schema is not None,
     )
     notes = [f"{counted(sum(sizes), 'node')}, {counted(edges.shape[1], 'edge')}", *notes]
     if any("edge_attr" in graph.arrays for graph in graphs):

@@ -97,7 +97,8 @@ def node_roles(table: Table, options: TableOptions, schema: Schema | None, level
     if level == "graph" and graph is None:
         raise DataError(
             f"{table.path}: there must be a column with the graph of each node, by default one of "
-            f"{listed(GRAPH_NAMES)} (got {listed(table.names)}); name it with --graph"
+            f"{listed(GRAPH_NAMES)} (got {listed(table.names)}); "
+            f"{table.advice('name it with --graph', 'rename it')}"
         )
     if level == "node":
         other_use = (*options.ignore, *options.features, *options.label)
@@ -135,7 +136,8 @@ def edge_roles(table: Table, options: TableOptions, level: str, weighted: bool |
         if name is None:
             raise DataError(
                 f"{table.path}: there must be a column with the {option} of each edge, by default "
-                f"one of {listed(candidates)} (got {listed(table.names)}); name it with --{option}"
+                f"one of {listed(candidates)} (got {listed(table.names)}); "
+                f"{table.advice(f'name it with --{option}', 'rename it')}"
                 f"{table.likely(option, candidates)}"
             )
         ends.append(name)
@@ -215,7 +217,7 @@ def _id_column(
     if given is not None and table.column(given, "id") in taken:
         raise DataError(
             f"{table.path}: ids must have their own column (got {show(given)}, which is used for "
-            "something else); name another with --id"
+            f"something else); {table.advice('name another with --id', 'rename one of them')}"
         )
     names = [given] if given else [n for n in table.find_all(candidates) if n not in taken]
     if names:

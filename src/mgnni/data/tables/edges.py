@@ -60,7 +60,8 @@ class IdIndex:
 def check_ids(rows: Rows, graph: Integers | None = None) -> None:
     """Checks that ids are not empty and unique (within a graph, if ``graph`` is given)."""
     table, name, ids = rows.table, rows.roles.id, rows.ids
-    remedy = "give every row its own id, or name the id column with --id"
+    rename = table.advice(", or name the id column with --id")
+    remedy = f"give every row its own id{rename}"
     table.check(name, ids, pc.is_valid(ids), "hold an id", remedy)
     codes = _codes(ids, pc.unique(_comparable(ids)))
     if graph is not None:
@@ -72,8 +73,7 @@ def check_ids(rows: Rows, graph: Integers | None = None) -> None:
         earlier = table.row(before).removeprefix(f"{table.path}, ")
         raise DataError(
             f"{table.row(again)}: ids in column {show(name)} must be unique (got "
-            f"{show(ids[again].as_py())}, as in {earlier}); remove one of them, or name the id "
-            "column with --id"
+            f"{show(ids[again].as_py())}, as in {earlier}); remove one of them{rename}"
         )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mgnni.data.tables.amounts import symbol_of, without_symbol
 from mgnni.data.tables.graph_file import Floats
 from mgnni.data.tables.messages import counted, listed, show
 from mgnni.data.tables.schema import Column, Schema, TableOptions
@@ -49,6 +51,7 @@ def read_features(
         The features of shape ``(num_nodes, num_features)``, the fitted columns, and notes.
     """
     if schema is not None:
+        cells = _plain(table, cells, {one.name: one.symbol for one in schema.columns})
         kinds = schema.table_columns
         x, notes = _encode(schema.columns, _parse(table, kinds, cells), degree)
         return x, schema.columns, notes
@@ -56,8 +59,14 @@ def read_features(
         name: "category" if name in options.categorical else kind_of(table, name, cells[name])
         for name in names
     }
-    values = _parse(table, kinds, cells)
+    text = [n for n, kind in kinds.items() if kind == "category" and n not in options.categorical]
+    symbols = {name: symbol for name in text if (symbol := symbol_of(table, cells[name]))}
+    kinds |= dict.fromkeys(symbols, "number")
+    values = _parse(table, kinds, _plain(table, cells, symbols))
     columns, notes = _fit(table, kinds, values, train, advise=not options.standardize)
+    columns = [replace(column, symbol=symbols.get(column.name, "")) for column in columns]
+    for name, symbol in symbols.items():
+        notes.append(f"column {show(name)}: read as numbers in {symbol}; --categorical keeps text")
     if options.degree:
         columns.append(Column("degree", "degree"))
     if not columns:
@@ -67,6 +76,14 @@ def read_features(
         columns = [_standardized(column, values, degree, train) for column in columns]
     x, encoding_notes = _encode(columns, values, degree)
     return x, tuple(columns), [*notes, *encoding_notes]
+
+
+def _plain(
+    table: Table, cells: Mapping[str, Cells], symbols: Mapping[str, str]
+) -> dict[str, Cells]:
+    """Returns the cells, with plain numbers in the columns that have a symbol."""
+    found = {n: without_symbol(table, n, cells[n], one) for n, one in symbols.items() if one}
+    return {**cells, **found}
 
 
 def _parse(table: Table, kinds: Mapping[str, str], cells: Mapping[str, Cells]) -> dict[str, Values]:

@@ -36,6 +36,8 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
         schema (Schema, optional): The schema of the training file, to read another file.
     """
     tables = _open_tables(folder, options.delimiter)
+    for table in tables.values():
+        table.trained = schema is not None
     level = "graph" if "graphs" in tables else "node"
     if schema is not None and schema.level != level:
         raise DataError(
@@ -60,10 +62,12 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
         options.directed,
         str(table.path),
         lambda node: nodes.ids[node].as_py(),
+        trained=schema is not None,
     )
     unused = [name for name in table.names if name not in roles.names]
     if unused:
-        weight_of = "--weight names one" if roles.weight is None else f"here {show(roles.weight)}"
+        none = table.advice("--weight names one", "the model was trained without")
+        weight_of = none if roles.weight is None else f"here {show(roles.weight)}"
         notes.append(
             f"columns of edges that are not used: {listed(unused)}; models read one number per "
             f"edge, its weight ({weight_of})"

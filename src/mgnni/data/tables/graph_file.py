@@ -93,6 +93,8 @@ def directed_edges(
     directed: bool | None,
     where: str,
     node_id: Callable[[int], object],
+    *,
+    trained: bool = False,
 ) -> tuple[Integers, Floats | None, bool, list[str]]:
     """Determines whether the graph is directed, and adds reverse edges if requested.
 
@@ -103,6 +105,8 @@ def directed_edges(
         directed (bool, optional): See :class:`~mgnni.data.tables.schema.TableOptions`.
         where (str): The file, for messages.
         node_id (callable): Returns the id of a node, for messages.
+        trained (bool, optional): Whether a trained model reads the edges, so that no option is
+            advised. (default: :obj:`False`)
 
     Returns:
         Edges, weights, whether the graph is directed, and notes.
@@ -134,13 +138,13 @@ def directed_edges(
         raise DataError(
             f"{where}: an undirected edge must have the same weight in both directions (got a "
             f"different weight or number of edges from {show(source)} to {show(target)} than "
-            "back); list it once, or leave --directed out"
+            f"back); list it once{'' if trained else ', or leave --directed out'}"
         )
     if both_ways and uneven is None:
         return edges, weight, False, [*notes, "undirected: every edge has its reverse"]
     advice = (
         ""
-        if both_ways
+        if both_ways or trained
         else "; if each edge stands for both directions, pass directed=False (--directed false)"
     )
     return edges, weight, True, [*notes, f"directed: edges lead from source to target{advice}"]

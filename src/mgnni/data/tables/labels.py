@@ -220,7 +220,8 @@ def array_targets(where: str, y: npt.NDArray[Any], names: Sequence[str] | None) 
     if y.dtype.kind == "U":
         raise DataError(
             f"{where}: regression needs numbers in y (got text such as {show(str(y.flat[0]))}); "
-            "convert it, or leave out --task regression to predict classes"
+            f"convert it, or {'remove y' if names else 'leave out --task regression'} to predict "
+            f"{'without numbers' if names else 'classes'}"
         )
     found = torch.from_numpy((y[:, None] if y.ndim == 1 else y).astype(np.float64))
     usual = ["y"] if y.ndim == 1 else [f"y_{place}" for place in range(y.shape[1])]

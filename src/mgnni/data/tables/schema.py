@@ -121,6 +121,7 @@ class Column:
             they have none.
         mean (float, optional): Subtracted from numbers.
         deviation (float, optional): Numbers are divided by it.
+        symbol (str, optional): Currency or percent sign that every number of a text table has.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Column:
     fill: float = 0.0
     mean: float = 0.0
     deviation: float = 1.0
+    symbol: str = ""
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -42,11 +42,14 @@ class Table(ABC):
         path: The file.
         names: Names of the columns.
         typed: Whether the file stores types; if not, all cells are text.
+        trained: Whether a trained model reads it, so that columns have the names of the training
+            and no option can give others.
     """
 
     path: Path
     names: tuple[str, ...]
     typed: bool
+    trained: bool = False
 
     @abstractmethod
     def read(self, names: Sequence[str]) -> dict[str, Cells]:
@@ -60,10 +63,15 @@ class Table(ABC):
         """Returns ``name`` if there is such a column, and raises an error otherwise."""
         if name in self.names:
             return name
+        given_by = "of the training" if self.trained else f"(--{option})"
         raise DataError(
-            f"{self.path}: there is no column {show(name)} (--{option}); the columns are "
+            f"{self.path}: there is no column {show(name)} {given_by}; the columns are "
             f"{listed(self.names)}{did_you_mean(name, self.names)}{self.delimiter_hint()}"
         )
+
+    def advice(self, option: str, in_prediction: str = "") -> str:
+        """Returns advice that names an option, or other advice if a trained model reads."""
+        return in_prediction if self.trained else option
 
     def check(self, name: str, cells: Cells, valid: Any, expected: str, remedy: str) -> None:
         """Raises an error that names the first invalid cell of a column.
@@ -98,7 +106,7 @@ class Table(ABC):
         """Returns advice if a name is nearly a default one, or if the header looks wrong."""
         for name in self.names:
             if difflib.get_close_matches(name.strip().lower(), candidates, 1, cutoff=0.75):
-                return f"; did you mean --{option} {name}?"
+                return f"; did you mean {self.advice(f'--{option} {name}', show(name))}?"
         return self.delimiter_hint() or self.header_hint()
 
     def header_hint(self) -> str:
@@ -112,7 +120,8 @@ class Table(ABC):
         if self.typed or len(self.names) > 1:
             return ""
         between = [mark for mark in ";,|\t " if mark in self.names[0].strip()]
-        return f"; is the delimiter {between[0]!r}? then pass --delimiter" if between else ""
+        to = self.advice("", " to mgnni predict")
+        return f"; is the delimiter {between[0]!r}? then pass --delimiter{to}" if between else ""
 
 
 class ParquetTable(Table):
@@ -161,7 +170,7 @@ class ParquetTable(Table):
             return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
         raise DataError(
             f"{self.path}: column {show(name)} must hold text, numbers or booleans (got {kind}); "
-            f"convert it, or pass --ignore {name}"
+            f"convert it{self.advice(f', or pass --ignore {name}')}"
         )
 
     def _load(self, action: Callable[[Any], Any]) -> Any:

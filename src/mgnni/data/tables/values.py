@@ -38,7 +38,7 @@ def kind_of(table: Table, name: str, column: Cells) -> str:
         return "category"
     if _cast(column) is not None:
         return "number"
-    words = pc.utf8_trim_whitespace(_without_missing(column))
+    words = pc.utf8_trim_whitespace(without_missing(column))
     if words.null_count == len(words):
         return "number"
     is_number = pc.match_substring_regex(words, NUMBER)
@@ -77,12 +77,12 @@ def numbers(table: Table, name: str, column: Cells, *, missing: bool = True) -> 
     values = _cast(column)
     remedy = f"correct it, or {'leave it empty if it is missing' if missing else 'remove the edge'}"
     if values is None:
-        trimmed = pc.utf8_trim_whitespace(_without_missing(column) if missing else column)
+        trimmed = pc.utf8_trim_whitespace(without_missing(column) if missing else column)
         is_number = pc.match_substring_regex(trimmed, NUMBER)
         table.check(name, column, is_number, "hold numbers", remedy)
         values = pc.cast(trimmed, pa.float64())
     if missing:
-        values = _without_missing(values)
+        values = without_missing(values)
     is_finite = pc.less_equal(pc.abs(values), LARGEST)  # nan compares false
     table.check(name, column, is_finite, "hold finite numbers below 3.4e38", remedy)
     return np.asarray(pc.fill_null(values, float("nan")).to_numpy(), dtype=np.float64)
@@ -99,7 +99,7 @@ def booleans(table: Table, name: str, column: Cells, *, missing: bool = False) -
             errors. (default: :obj:`False`)
     """
     text = as_text(column)
-    words = pc.utf8_lower(pc.utf8_trim_whitespace(_without_missing(text) if missing else text))
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(without_missing(text) if missing else text))
     codes = pc.index_in(words, value_set=pa.array(list(BOOLEANS)))
     valid = pc.or_(pc.is_null(words), pc.is_valid(codes))
     table.check(name, column, valid, "hold 0 or 1, true or false", "correct it")
@@ -110,7 +110,7 @@ def booleans(table: Table, name: str, column: Cells, *, missing: bool = False) -
 def as_text(column: Cells) -> Cells:
     """Returns a column as text: 1 and 1.0 are both ``"1"``, and nan is null."""
     if pa.types.is_floating(column.type):
-        column = _without_missing(column)
+        column = without_missing(column)
     return column if is_text(column) else pc.cast(column, pa.string())
 
 
@@ -127,7 +127,7 @@ def sorted_values(values: Sequence[str]) -> list[str]:
     return sorted(values)
 
 
-def _without_missing(column: Cells) -> Cells:
+def without_missing(column: Cells) -> Cells:
     """Returns the column with null for nan, or for text that spells out a missing value."""
     missing = means_missing(column) if is_text(column) else pc.is_nan(column)
     return pc.if_else(missing, pa.scalar(None, column.type), column)
