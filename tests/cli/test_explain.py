@@ -60,6 +60,10 @@ def test_a_node_is_explained_by_its_id(call: Call, trained: Path, tmp_path: Path
     options = ["--class", "blue", "--against", "red", "--json", "--overwrite"]
     other = json.loads(call(*args, *options).out)
     assert (other["class"], other["against"]) == ("blue", "red")
+    refused = call(*args, "--against", found["predicted"], "--overwrite")
+    assert (refused.status, refused.out) == (2, "")
+    expected = "--against must be another class than the explained one (got the same one); name"
+    assert expected in refused.err
     assert other["probability"] + found["probability"] == pytest.approx(
         1.0 if found["class"] == "red" else 2 * found["probability"]
     )
@@ -85,6 +89,32 @@ def test_data_that_have_moved_are_found_again(call: Call, tmp_path: Path) -> Non
     assert "24 nodes and 48 edges (got 20 and 40); give the data of the training" in ended.err
     ended = call(*command, "--data", tmp_path / "none")
     assert (ended.status, "check --data" in ended.err) == (2, True)
+
+
+def test_options_of_a_benchmark_are_refused_for_files(
+    call: Call, trained: Path, tmp_path: Path
+) -> None:
+    for command, *node in (("explain", "n07"), ("export",)):
+        output = tmp_path / f"{command}.pt2"
+        ended = call(command, trained / "mine-run", *node, "--option", "a=1", "--output", output)
+        assert (ended.status, ended.out, output.exists()) == (2, "", False)
+        assert "--option is for a benchmark (got a training on the files" in ended.err
+
+
+def test_a_label_that_is_not_predicted_is_not_called_predicted(call: Call, tmp_path: Path) -> None:
+    rows = ["id,a,l1,l2", *(f"n{i:02d},{i % 5},{int(i == 0)},{int(i == 1)}" for i in range(24))]
+    write_nodes(tmp_path / "several", rows)
+    run, quick = tmp_path / "run", ("--model", "mlp", "--epochs", "30", "--no-report")
+    ended = call("train", tmp_path / "several", "--label", "l1", "l2", *quick, "--output", run)
+    assert ended.status == 0, ended.err
+    assert call("predict", run, tmp_path / "several").status == 0
+    written = [line.split(",") for line in (run / "predictions.csv").read_text().splitlines()]
+    assert written[4][:2] == ['"n03"', '""']
+    ended = call("explain", run, "n03", "--class", "l2", "--output", tmp_path / "out")
+    assert (ended.status, ended.err) == (0, "")
+    assert "node n03 of several: predicted not l2, probability 0." in ended.out
+    found = json.loads((tmp_path / "out" / "explanation.json").read_text())
+    assert (found["class"], found["predicted"]) == ("l2", None)
 
 
 def test_a_benchmark_cannot_move(call: Call, trained: Path, tmp_path: Path) -> None:

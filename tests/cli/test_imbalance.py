@@ -12,11 +12,21 @@ from typing import Any
 import pytest
 
 from cli.tables import write
+from mgnni.cli.assessment_output import assessment_lines
 
 Call = Callable[..., Any]  # see conftest.py
 NODES, POSITIVE = 1000, 20
 TRAIN = ("train", "rare", "--model", "gcn", "--directed", "false", "--epochs", "60")
 FAST = ("--hidden-channels", "8", "--lr", "0.02", "--device", "cpu", "--no-report")
+
+
+def test_one_test_row_is_not_counted_as_several() -> None:
+    rare = {"name": "yes", "precision": 0.5, "recall": 1.0, "f1": 2 / 3, "support": 1}
+    found = {"interval": None, "baseline": {}, "calibration": {"expected_error": 0.1}}
+    found |= {"rare": [], "runs": [{}], "classes": [rare]}
+    report = {"classification": found, "metric": "accuracy", "protocol": {"mark": ""}}
+    lines = assessment_lines({**report, "runs": [{"test": {}}], "config": {}})
+    assert list(lines)[-1] == "class yes: precision 50.00, recall 100.00, F1 66.67 %, 1 test row"
 
 
 def write_rare(folder: Path) -> Path:

@@ -164,6 +164,8 @@ def test_a_column_that_is_the_label_or_an_id_is_found():
     x[:, 1] = (x[:, 1] - mean) / deviation
     scaled = (NUMBERS[0], Column("q", "number", mean=mean, deviation=deviation))
     assert describe_task(ring_task(x, alternating()), schema(*scaled))["suspicious"]["ids"] == ["q"]
+    priced = (NUMBERS[0], Column("q", "number", mean=mean, deviation=deviation, symbol="€"))
+    assert describe_task(ring_task(x, alternating()), schema(*priced))["suspicious"]["ids"] == []
 
 
 def test_a_category_that_tells_the_label_is_found():

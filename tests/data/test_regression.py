@@ -170,6 +170,22 @@ def test_numbers_are_read_with_missing_ones(write: Write) -> None:
     assert any("2 rows without a number" in note for note in file.notes)
 
 
+def test_numbers_may_have_a_currency_sign(write: Write) -> None:
+    file = read_graphs(write('"$1,200.50"', "", "$30"), NUMBERS)
+    torch.testing.assert_close(file.labels, column(1200.5, NAN, 30), equal_nan=True)
+    assert "target 'price': read as numbers in $" in file.notes
+
+
+def test_amounts_with_a_decimal_comma_are_refused_with_a_remedy(write: Write) -> None:
+    with pytest.raises(DataError, match=r"text such as '30,50 €'\); write numbers like 1200\.50"):
+        read_graphs(write('"30,50 €"', '"7,25 €"'), NUMBERS)
+
+
+def test_many_amounts_as_classes_are_refused_with_a_hint(write: Write) -> None:
+    with pytest.raises(DataError, match=r"got 40 different ones .*; pass --task regression"):
+        read_graphs(write(*(f"${place}.50" for place in range(40))), TableOptions(label="price"))
+
+
 def test_splits_are_drawn_from_rows_with_a_number(write: Write) -> None:
     folder = write(*(str(place) if place % 2 else "" for place in range(40)))
     one = find_source(folder, tables=NUMBERS).task

@@ -185,6 +185,22 @@ def test_wrong_arguments_are_named(options: dict[str, Any], message: str) -> Non
         explain_model(MGNNI(4, 4, 3), features(), lopsided_edges()[0], **options)
 
 
+def test_of_several_labels_only_those_with_a_positive_logit_are_predicted() -> None:
+    class Logits(torch.nn.Module):
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            return x
+
+    x, edge_index = torch.tensor([[-2.0, -1.0], [3.0, 1.0]]), torch.tensor([[0], [1]])
+    for node, label, chosen, predicted in (
+        (0, None, 1, None),
+        (0, 0, 0, None),
+        (1, None, 0, 0),
+        (1, 1, 1, 1),
+    ):
+        found = explain_model(Logits(), x, edge_index, node, class_index=label, multilabel=True)
+        assert (found.class_index, found.predicted) == (chosen, predicted)
+
+
 def test_the_predicted_class_is_that_of_the_threshold() -> None:
     model = make_model("linear", 3, 4, 2)
     x, edge_index = torch.randn(4, 3), torch.tensor([[0, 1], [1, 2]])

@@ -7,6 +7,7 @@ from typing import Any
 
 from mgnni.data.assessment.reported_threshold import how_decided, threshold_range
 from mgnni.data.metric_names import readable, shown
+from mgnni.data.tables.messages import counted
 
 MOST_CLASSES = 4  # with a line each; otherwise only those that are recognised least
 FEWEST_LINES = 2
@@ -85,7 +86,7 @@ def _class_lines(report: Mapping[str, Any], found: Mapping[str, Any]) -> Iterato
         yield (
             f"{decided}{'class' if few else 'lowest recall: class'} {one['name']}: precision "
             f"{_percent(one['precision'])}, recall {_percent(one['recall'])}, F1 "
-            f"{_percent(one['f1'])} %, {one['support']:,} test rows{runs}"
+            f"{_percent(one['f1'])} %, {counted(one['support'], 'test row')}{runs}"
         )
     tested = {one["name"] for one in classes}
     for one in found["rare"][:FEWEST_LINES]:

@@ -28,6 +28,8 @@ def show_explanation(found: Mapping[str, Any]) -> None:
     if not number:
         share = f"{found['probability']:.3f}"
         answer = f"{found['predicted']}{other}, probability of {found['class']} {share}"
+    if not number and found["predicted"] is None:  # one of several labels
+        answer = f"not {found['class']}, probability {share}"
     paragraph(
         console,
         f"{found['level']} {found['target']} of {found['data']}{label}: predicted {answer}",

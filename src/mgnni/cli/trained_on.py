@@ -38,11 +38,13 @@ def trained_on(
     data: Path | None = None,
     remedy: str = "restore it",
 ) -> Graphs:
-    """Return the graphs of a training, and check that they have not changed.
+    """Return the graphs of a training.
+
+    A benchmark must have the same numbers as in training, files the same number of nodes and edges.
 
     Args:
         path (Path): Folder of the training, or its ``model.pt``.
-        options (dict[str, Any]): Options of the benchmark.
+        options (dict[str, Any]): Options of the benchmark; none for a training on files.
         fitted (Fitted): The trained model.
         run (int, optional): The run whose training and validation labels are known; the best one
             if :obj:`None`. (default: :obj:`None`)
@@ -76,6 +78,10 @@ def trained_on(
                 "or repeat the --option of the training"
             )
         return of_task(task, split)
+    if options:
+        raise UsageError(
+            f"--option is for a benchmark (got a training on the files {origin}); leave it out"
+        )
     place = Path(origin) if data is None else data
     if not place.exists():
         raise UsageError(

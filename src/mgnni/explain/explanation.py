@@ -21,7 +21,8 @@ class Explanation:
         class_index: The class whose logit is explained.
         against: The class whose logit is subtracted, or ``"others"`` for the mean of all others;
             ``None`` for the logit itself.
-        predicted: The predicted class.
+        predicted: The predicted class. If a row may have several labels, ``class_index`` if this
+            label is predicted, and ``None`` if it is not.
         probability: Predicted probability of ``class_index``; ``None`` for a number.
         output: What is explained: a logit, the difference of two, or a number.
         baseline_output: The same with the features of the baseline.
@@ -44,7 +45,7 @@ class Explanation:
     node: int | None
     class_index: int
     against: int | str | None
-    predicted: int
+    predicted: int | None
     probability: float | None
     output: float
     baseline_output: float

@@ -52,8 +52,8 @@ def explain_prediction(
         index (int): The node, or the graph, as a row of :meth:`Fitted.predict_proba`.
         data (str or Path or Data or Dataset or list[Data], optional): Graphs to predict;
             :obj:`None` uses those of the training. (default: :obj:`None`)
-        class_index (int, optional): The class to explain; :obj:`None` explains the predicted one.
-            (default: :obj:`None`)
+        class_index (int, optional): The class to explain; :obj:`None` explains the predicted one,
+            of several labels the most probable one. (default: :obj:`None`)
         against (int or str, optional): Explain the difference to the logit of this class, that is,
             why one class and not the other; ``"others"`` is the mean of all other logits. Unlike
             a logit, differences do not change if all logits are shifted. (default: :obj:`None`)
@@ -142,8 +142,8 @@ def explain_model(
         edge_index (Tensor): Edge indices.
         node (int, optional): The node to explain; :obj:`None` explains the output for the graph.
         edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
-        class_index (int, optional): The class; :obj:`None` for the predicted one.
-            (default: :obj:`None`)
+        class_index (int, optional): The class; :obj:`None` for the predicted one, of several
+            labels the most probable one. (default: :obj:`None`)
         against (int or str, optional): The class to compare with, or ``"others"``.
             (default: :obj:`None`)
         baseline (str or Tensor, optional): ``"zero"``, ``"mean"``, or features of all nodes.
@@ -182,14 +182,15 @@ def explain_model(
     with torch.no_grad():
         found = logits(x)
     if regression and against is not None:
-        raise ArgumentError(
-            f"'against' compares two classes (got {against!r} for a model of numbers); leave it out"
-        )
-    predicted = (class_index or 0) if regression else int(found.argmax())
+        raise ArgumentError("'against' compares two classes (got a model of numbers); leave it out")
+    likely = (class_index or 0) if regression else int(found.argmax())
     if threshold is not None:  # as mgnni predict decides
-        predicted = int(positive_probability(found.unsqueeze(0)) > threshold)
-    chosen = predicted if class_index is None else class_index
+        likely = int(positive_probability(found.unsqueeze(0)) > threshold)
+    chosen = likely if class_index is None else class_index
     cotangent = _cotangent(found, chosen, against)
+    predicted: int | None = likely
+    if multilabel:
+        predicted = chosen if found[chosen] > 0 else None
     if isinstance(exact, GraphModule):
         operator = exact.propagation(x, edge_index, weight, batch)
     else:
@@ -248,9 +249,10 @@ def _cotangent(logits: Tensor, chosen: int, against: int | str | None) -> Tensor
                 "numbered in the order of the columns of predict_proba"
             )
     if against == chosen or (against == OTHERS and count == 1):
+        got = "the same one" if against == chosen else "a model of one class"
         raise ArgumentError(
-            f"'against' must be another class than the explained one, {chosen} of {count} (got "
-            f"{against!r}); name a class that was not predicted"
+            f"'against' must be another class than the explained one (got {got}); name another "
+            "one, or leave it out"
         )
     weight = torch.zeros_like(logits)
     if against == OTHERS:

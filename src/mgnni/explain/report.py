@@ -71,7 +71,7 @@ def summarize(
         "label": None if one.node is None else names.labels.get(one.node),
         "class": classes[one.class_index],
         "against": classes[one.against] if isinstance(one.against, int) else one.against,
-        "predicted": classes[one.predicted],
+        "predicted": None if one.predicted is None else classes[one.predicted],
         "probability": one.probability,
         "output": one.output,
         "baseline_output": one.baseline_output,

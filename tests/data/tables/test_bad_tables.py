@@ -77,6 +77,16 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
     "label is the split": ({}, {"label": "split"}, r"/nodes.csv: .*label and split"),
     "id is the label": ({}, {"id": "label"}, r"/nodes.csv: .*got 'label'.*--id"),
     "categorical label": ({}, {"categorical": "label"}, r"/nodes.csv: .*'label'.*--categorical"),
+    "source is the target": (
+        {},
+        {"source": "target"},
+        r"/edges.csv: source, target, .*different columns \(got 'target' twice\).*--target",
+    ),
+    "weight is the source": (
+        {"edges.csv": "source,target\n1,2\n", "nodes.csv": "id,label\n1,x\n2,y\n"},
+        {"weight": "source"},
+        r"/edges.csv: source, target, .*got 'source' twice",
+    ),
     "edges without a target": (
         {"edges.csv": "source,end\na,b\n"},
         {},
@@ -129,6 +139,21 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
         {"nodes.csv": 'id,size,label\na,"1,5",x\nb,"2,5",y\n'},
         {},
         r"/nodes.csv, row 2: column 'size' .*'1,5'",
+    ),
+    "commas between thousands": (
+        {"nodes.csv": 'id,size,label\na,"1,200",x\nb,"2,500",y\n'},
+        {},
+        r"/nodes.csv, row 2: column 'size' .*'1,200'.*and 1200, not 1,200",
+    ),
+    "commas between thousands and decimals": (
+        {"nodes.csv": 'id,size,label\na,"1,200.50",x\nb,"2,500.75",y\n'},
+        {},
+        r"/nodes.csv, row 2: column 'size' .*'1,200.50'",
+    ),
+    "points between thousands": (
+        {"nodes.csv": 'id,size,label\na,"1.200,50",x\nb,"2.500,75",y\n'},
+        {},
+        r"/nodes.csv, row 2: column 'size' .*'1.200,50'",
     ),
     "a column of nothing": (
         {"nodes.csv": "id,size,label\na,,x\nb,,y\n"},

@@ -114,6 +114,31 @@ def test_amounts_that_are_not_clear_stay_categories(write: Write, cells: list[st
     assert names == tuple(f"f={cell}" for cell in sorted(cells))
 
 
+@pytest.mark.parametrize("cells", [["30,50 €", "7,00 €"], ["1,200 €", "30 €"], ["$1.200", "$3"]])
+def test_amounts_that_stay_text_for_a_comma_or_point_are_noted(
+    write: Write, cells: list[str]
+) -> None:
+    quoted = [f'"{cell}"' for cell in cells]
+    note = "column 'f': amounts whose commas or points may be decimal marks are text"
+    assert any(note in one for one in read_graphs(write(table(quoted), NO_EDGES)).notes)
+    mixed = read_graphs(write(table([*quoted, "cheap"]), NO_EDGES, name="mixed"))
+    assert not any("decimal marks" in one for one in mixed.notes)
+
+
+def test_many_amounts_with_decimal_commas_are_to_be_written_with_points(write: Write) -> None:
+    many = [f'"{i},50 €"' for i in range(40)]
+    with pytest.raises(DataError, match=r"write amounts like 1200\.50 to use numbers, or pass"):
+        read_graphs(write(table(many), NO_EDGES))
+
+
+@pytest.mark.parametrize("name", ["degree", "constant"])
+def test_amounts_in_a_column_with_the_name_of_a_made_feature(write: Write, name: str) -> None:
+    folder = write(table(["12 %", "5 %"], name), NO_EDGES)
+    trained = read_graphs(folder, TableOptions(degree=True))
+    again = read_graphs(folder, schema=trained.schema)
+    assert again.graphs[0].x.tolist() == trained.graphs[0].x.tolist() == [[12, 0], [5, 0]]
+
+
 def test_amounts_in_prediction_are_read_as_in_training(write: Write) -> None:
     trained = read_graphs(write(table(['"$1,200.50"', "$30"]), NO_EDGES)).schema
     schema = Schema.from_dict(json.loads(json.dumps(trained.to_dict())))

@@ -134,6 +134,14 @@ def test_quoted_cells_may_hold_anything(write: Write) -> None:
     assert file.graphs[0].edge_index.tolist() == [[1], [0]]
 
 
+def test_a_quoted_cell_may_be_longer_than_the_limit_of_the_csv_module(write: Write) -> None:
+    limit = csv.field_size_limit()
+    nodes = f'id,label,text\na,x,"{"long, " * limit}"\nb,y,short\n'
+    file = read_graphs(write(nodes, "source,target\na,b\n"), TableOptions(ignore="text"))
+    assert file.ids.to_pylist() == ["a", "b"]
+    assert csv.field_size_limit() == limit
+
+
 def test_names_found_and_names_given(write: Write) -> None:
     nodes = "Name,CLASS,Split_1,split_0,f\na,0,test,train,1\nb,1,train,train,2\nc,1,train,test,3\n"
     edges = "V,u,W\na,b,0.5\nc,b,2\n"

@@ -27,6 +27,8 @@ Integers = npt.NDArray[np.int64]
 def id_columns(task: Task, columns: Sequence[Column]) -> list[str]:
     """Returns the number columns with a different whole number in nearly every row.
 
+    Numbers with a currency sign or percent sign are amounts, not ids.
+
     Args:
         task (Task): The task.
         columns (Sequence[Column]): Columns of its features, in order.
@@ -36,7 +38,7 @@ def id_columns(task: Task, columns: Sequence[Column]) -> list[str]:
         return []
     found, start = [], 0
     for column in columns:
-        if column.kind == "number":
+        if column.kind == "number" and not column.symbol:
             raw = x[:, start].double().numpy() * column.deviation + column.mean
             rounding = 1e-6 * float(np.abs(raw).max()) + 1e-6  # of single precision
             whole = bool((np.abs(raw - np.round(raw)) <= rounding).all())

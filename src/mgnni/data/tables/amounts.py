@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from mgnni.data.tables.messages import show
-from mgnni.data.tables.table import Cells, Table, pc
+from mgnni.data.tables.table import Cells, Table, pa, pc
 from mgnni.data.tables.values import as_text, is_text, without_missing
 
 SPACE = r"[\s\x{a0}\x{202f}]"
@@ -16,8 +18,8 @@ COMMA = rf"(\d+|{GROUPS % '[.]'})(,\d+)?|,\d+"
 COMMA_GROUPS = "$£"
 
 
-def symbol_of(table: Table, column: Cells) -> str:
-    """Returns the sign that all amounts of a column have, or an empty string.
+def symbols_of(table: Table, names: Iterable[str], cells: Mapping[str, Cells]) -> dict[str, str]:
+    """Returns the sign that all amounts of a column have, for each column of amounts.
 
     Amounts are numbers with one currency sign or percent sign, before or after the number, such as
     ``$1,200.50`` or ``12 %``. A column is none of amounts if it could also be read with decimal
@@ -25,14 +27,53 @@ def symbol_of(table: Table, column: Cells) -> str:
 
     Args:
         table (Table): The table.
+        names (Iterable[str]): Names of the columns to look at.
+        cells (dict): Their cells.
+    """
+    return {name: one for name in names if (one := _clear_symbol(_words(table, cells[name])))}
+
+
+def is_unclear(table: Table, column: Cells) -> bool:
+    """Returns whether a column has amounts that are not numbers because of a comma or point.
+
+    Args:
+        table (Table): The table.
         column (Cells): Cells of the column.
     """
+    words = _words(table, column)
+    symbol = _first_symbol(words)
+    either = bool(symbol) and _all_match(words, _pattern(symbol, f"{POINT}|{COMMA}"))
+    return either and not _clear_symbol(words)
+
+
+def plain_cells(
+    table: Table, cells: Mapping[str, Cells], symbols: Mapping[str, str]
+) -> dict[str, Cells]:
+    """Returns the cells, with amounts as plain numbers in text, and null for missing ones.
+
+    Args:
+        table (Table): The table, for messages.
+        cells (dict): Cells of the columns.
+        symbols (dict): The sign of each column of amounts, see :func:`symbols_of`.
+    """
+    found = {name: _without_symbol(table, name, cells[name], one) for name, one in symbols.items()}
+    return {**cells, **found}
+
+
+def _words(table: Table, column: Cells) -> Cells:
+    """Returns the different cells of a column of text; none if the file stores types."""
     if table.typed or not is_text(column):
-        return ""
-    words = pc.unique(pc.utf8_trim_whitespace(without_missing(column))).drop_null()
-    if not len(words):
-        return ""
-    symbol: str = (pc.extract_regex(words[:1], SYMBOL)[0].as_py() or {}).get("symbol", "")
+        return pa.array([], pa.string())
+    return pc.unique(pc.utf8_trim_whitespace(without_missing(column))).drop_null()
+
+
+def _first_symbol(words: Cells) -> str:
+    found = pc.extract_regex(words[:1], SYMBOL).to_pylist()
+    return str(found[0]["symbol"]) if found and found[0] else ""
+
+
+def _clear_symbol(words: Cells) -> str:
+    symbol = _first_symbol(words)
     if not symbol or not _all_match(words, _pattern(symbol, POINT)):
         return ""
     separated = words.filter(pc.match_substring_regex(words, r"[.,]"))
@@ -42,15 +83,7 @@ def symbol_of(table: Table, column: Cells) -> str:
     return symbol if grouped else ""
 
 
-def without_symbol(table: Table, name: str, column: Cells, symbol: str) -> Cells:
-    """Returns amounts as plain numbers in text, with null for missing ones.
-
-    Args:
-        table (Table): The table, for messages.
-        name (str): Name of the column.
-        column (Cells): Its cells.
-        symbol (str): The sign that all amounts have, see :func:`symbol_of`.
-    """
+def _without_symbol(table: Table, name: str, column: Cells, symbol: str) -> Cells:
     words = pc.utf8_trim_whitespace(without_missing(as_text(column)))
     valid = pc.match_substring_regex(words, _pattern(symbol, POINT))
     expected = f"hold numbers with {show(symbol)}, as in training"

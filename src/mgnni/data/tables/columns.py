@@ -51,9 +51,9 @@ class EdgeRoles:
 
     @property
     def names(self) -> Names:
-        """All columns that are used, without duplicates."""
+        """All columns that are used."""
         every = (self.source, self.target, self.weight, self.graph)
-        return tuple(dict.fromkeys(name for name in every if name is not None))
+        return tuple(name for name in every if name is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +152,13 @@ def edge_roles(table: Table, options: TableOptions, level: str, weighted: bool |
     if level == "graph":
         given = options.graph if options.graph in table.names else None
         graph = table.find(given, GRAPH_NAMES, "graph")
+    every = [*ends, weight, graph]
+    twice = [name for name in dict.fromkeys(every) if name is not None and every.count(name) > 1]
+    if twice:
+        raise DataError(
+            f"{table.path}: source, target, weight and graph must be different columns (got "
+            f"{listed(twice)} twice); name each with its option, for example --target"
+        )
     return EdgeRoles(ends[0], ends[1], weight, graph)
 
 

@@ -88,7 +88,11 @@ class CsvTable(Table):
     def _records(self, text: IO[str]) -> Iterator[tuple[int, list[str]]]:
         """Yields the row number and the cells; a blank line has no cells."""
         reader = python_csv.reader(text, delimiter=self.delimiter, strict=True)
-        yield from enumerate(reader, start=1)
+        usual = python_csv.field_size_limit(BLOCK)  # of the process
+        try:
+            yield from enumerate(reader, start=1)
+        finally:
+            python_csv.field_size_limit(usual)
 
     def _has_quotes(self) -> bool:
         with self._open() as file:

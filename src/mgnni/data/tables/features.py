@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mgnni.data.tables.amounts import symbol_of, without_symbol
+from mgnni.data.tables.amounts import is_unclear, plain_cells, symbols_of
 from mgnni.data.tables.graph_file import Floats
 from mgnni.data.tables.messages import counted, listed, show
 from mgnni.data.tables.schema import Column, Schema, TableOptions
@@ -51,7 +51,8 @@ def read_features(
         The features of shape ``(num_nodes, num_features)``, the fitted columns, and notes.
     """
     if schema is not None:
-        cells = _plain(table, cells, {one.name: one.symbol for one in schema.columns})
+        symbols = {column.name: column.symbol for column in schema.columns if column.symbol}
+        cells = plain_cells(table, cells, symbols)
         kinds = schema.table_columns
         x, notes = _encode(schema.columns, _parse(table, kinds, cells), degree)
         return x, schema.columns, notes
@@ -60,13 +61,19 @@ def read_features(
         for name in names
     }
     text = [n for n, kind in kinds.items() if kind == "category" and n not in options.categorical]
-    symbols = {name: symbol for name in text if (symbol := symbol_of(table, cells[name]))}
+    symbols = symbols_of(table, text, cells)
     kinds |= dict.fromkeys(symbols, "number")
-    values = _parse(table, kinds, _plain(table, cells, symbols))
+    values = _parse(table, kinds, plain_cells(table, cells, symbols))
     columns, notes = _fit(table, kinds, values, train, advise=not options.standardize)
     columns = [replace(column, symbol=symbols.get(column.name, "")) for column in columns]
     for name, symbol in symbols.items():
         notes.append(f"column {show(name)}: read as numbers in {symbol}; --categorical keeps text")
+    for name in text:
+        if is_unclear(table, cells[name]):
+            notes.append(
+                f"column {show(name)}: amounts whose commas or points may be decimal marks are "
+                "text; write them like 1200.50 to use numbers"
+            )
     if options.degree:
         columns.append(Column("degree", "degree"))
     if not columns:
@@ -76,14 +83,6 @@ def read_features(
         columns = [_standardized(column, values, degree, train) for column in columns]
     x, encoding_notes = _encode(columns, values, degree)
     return x, tuple(columns), [*notes, *encoding_notes]
-
-
-def _plain(
-    table: Table, cells: Mapping[str, Cells], symbols: Mapping[str, str]
-) -> dict[str, Cells]:
-    """Returns the cells, with plain numbers in the columns that have a symbol."""
-    found = {n: without_symbol(table, n, cells[n], one) for n, one in symbols.items() if one}
-    return {**cells, **found}
 
 
 def _parse(table: Table, kinds: Mapping[str, str], cells: Mapping[str, Cells]) -> dict[str, Values]:
@@ -143,10 +142,12 @@ def _categories(table: Table, name: str, column: Cells) -> tuple[str, ...]:
     filled = len(column) - column.null_count
     nearly_all = len(distinct) > FEW and len(distinct) > NEARLY_ALL * filled
     if len(distinct) > MOST_CATEGORIES or nearly_all:
+        unclear = is_unclear(table, column)
+        remedy = "write amounts like 1200.50 to use numbers" if unclear else "group them"
         raise DataError(
             f"{table.path}: column {show(name)} must hold at most {MOST_CATEGORIES} categories, "
             f"and far fewer than rows (got {len(distinct)} in {counted(filled, 'row')}, the first "
-            f"is {show(distinct[0])}); pass --ignore {name}, or group them"
+            f"is {show(distinct[0])}); {remedy}, or pass --ignore {name}"
         )
     return tuple(sorted_values(distinct))
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mgnni.data.split import PARTS, Split
+from mgnni.data.tables.amounts import plain_cells, symbols_of
 from mgnni.data.tables.column_names import LABEL_NAMES, MASK_NAMES
 from mgnni.data.tables.labels import Labels, check_classes, check_matrix, check_targets
 from mgnni.data.tables.messages import counted, did_you_mean, listed, show
@@ -76,7 +77,8 @@ def read_labels(
         remedy = "leave the cell empty if the class is unknown, or rename the class"
         table.check(name, column, valid, "hold a class", remedy)
         known = sorted_values(pc.unique(column).drop_null().to_pylist())
-        check_classes(f"{table.path}, column {show(name)}", known, len(column) - column.null_count)
+        where, labelled = f"{table.path}, column {show(name)}", len(column) - column.null_count
+        check_classes(where, known, labelled, amounts=bool(symbols_of(table, names, cells)))
     codes = pc.fill_null(pc.index_in(column, value_set=pa.array(known, pa.string())), -1)
     labels = torch.from_numpy(codes.to_numpy().astype(np.int64))
     valid = pc.or_(pc.is_null(column), pc.greater_equal(codes, 0))
@@ -104,25 +106,33 @@ def read_targets(
 ) -> Labels:
     """Reads columns of numbers to predict; empty cells, ``NA`` and the like mean unlabelled.
 
+    In text tables, the numbers may have a currency sign or percent sign, as features may.
+
     Args:
         table (Table): The table, for messages.
         names (list of str): The label columns.
         cells (dict): Their cells.
         training (bool): Whether the numbers are trained on, and so must exist and differ.
     """
+    symbols = symbols_of(table, names, cells)
+    cells = plain_cells(table, cells, symbols)
     for name in names:
         if training and not has_number(cells[name]):
             value = next(iter(cells[name].drop_null().to_pylist()), None)
+            spelled = value is not None and any(character.isdigit() for character in value)
             raise DataError(
                 f"{table.path}, column {show(name)}: regression needs numbers (got "
-                f"{'only empty cells' if value is None else f'text such as {show(value)}'}); name "
-                "another column with --label, or leave out --task regression to predict classes"
+                f"{'only empty cells' if value is None else f'text such as {show(value)}'}); "
+                f"{'write numbers like 1200.50, ' * spelled}name another column with --label, or "
+                "leave out --task regression to predict classes"
             )
     found = np.stack([numbers(table, name, cells[name]) for name in names], axis=1)
     _check_complete(table, names, np.isnan(found))
     targets = torch.from_numpy(found)
-    notes = check_targets(str(table.path), targets, names) if training else []
-    return targets, tuple(names), notes
+    if not training:
+        return targets, tuple(names), []
+    notes = [f"target {show(name)}: read as numbers in {one}" for name, one in symbols.items()]
+    return targets, tuple(names), [*check_targets(str(table.path), targets, names), *notes]
 
 
 def _check_complete(table: Table, names: Sequence[str], missing: npt.NDArray[np.bool_]) -> None:

@@ -23,13 +23,17 @@ FEW = 20
 Labels = tuple[Tensor, tuple[str, ...], list[str]]
 
 
-def check_classes(where: str, classes: Sequence[str], labelled: int) -> None:
+def check_classes(
+    where: str, classes: Sequence[str], labelled: int, *, amounts: bool = False
+) -> None:
     """Checks that labels are classes: at least two, and not measurements or names of the rows.
 
     Args:
         where (str): The labels, for messages.
         classes (list of str): The distinct labels.
         labelled (int): Number of rows with a label.
+        amounts (bool, optional): Whether they are numbers with a currency sign or percent sign.
+            (default: :obj:`False`)
     """
     if not labelled:
         raise DataError(
@@ -43,7 +47,7 @@ def check_classes(where: str, classes: Sequence[str], labelled: int) -> None:
             "classes"
         )
     if len(classes) > max(FEW, labelled / 2):
-        numeric = all_numbers(classes)
+        numeric = amounts or all_numbers(classes)
         remedy = "pass --task regression to predict numbers, or " if numeric else ""
         raise DataError(
             f"{where}: labels must be classes (got {len(classes)} different ones in {labelled} "

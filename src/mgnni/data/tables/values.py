@@ -10,7 +10,8 @@ import numpy.typing as npt
 from mgnni.data.tables.table import Cells, Table, pa, pc
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
+# Numbers with a comma before the decimals or between thousands: 1,5 and 1,200.50 and 1.200,50.
+COMMAS = r"^[+-]?(\d+,\d+|\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)$"
 LARGEST = float(np.finfo(np.float32).max)
 BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 # Spellings of a missing value in numeric and boolean columns, in any case, after pandas.read_csv.
@@ -49,9 +50,9 @@ def kind_of(table: Table, name: str, column: Cells) -> str:
         )
         table.check(name, column, is_number, "hold numbers like its other rows", remedy)
         return "number"
-    has_comma = pc.match_substring_regex(words, DECIMAL_COMMA)
-    remedy = f"write 1.5, not 1,5, or pass --categorical {name}"
-    table.check(name, column, pc.invert(has_comma), "have decimal points", remedy)
+    has_comma = pc.match_substring_regex(words, COMMAS)
+    remedy = f"write 1.5, not 1,5, and 1200, not 1,200, or pass --categorical {name}"
+    table.check(name, column, pc.invert(has_comma), "have decimal points and no commas", remedy)
     distinct = set(pc.unique(pc.utf8_lower(words)).drop_null().to_pylist())
     return "bool" if distinct <= {"true", "false"} else "category"
 
