@@ -182,6 +182,17 @@ def test_a_class_without_predictions_is_a_gap_and_not_zero(marked):
     assert {None, 0.0} <= set(bars["recall"])
 
 
+def test_the_lowest_recall_is_that_of_all_classes(marked):
+    def set_classes(report, _):
+        usual = {"precision": 0.5, "recall": 0.5, "f1": 0.5}
+        classes = [{**usual, "name": f"class {k}", "support": 100 - k} for k in range(50)]
+        classes[-1]["recall"] = 0.01  # the rarest, which has no bar
+        report["classification"]["classes"] = classes
+
+    text = make_page(read_results([changed(marked, set_classes)]), {}, "")
+    assert "Lowest recall: class class 49, 1.00 %" in text
+
+
 def test_copies_of_a_training_are_counted_once(marked):
     def set_place(report, name):
         report["experiment"] = name

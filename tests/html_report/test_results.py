@@ -53,10 +53,29 @@ def test_a_training_is_compared_with_the_only_row_of_its_model(stored, trainings
     (one,) = read_results([stored / "results" / "webkb" / "first" / "red"])
     assert (one.experiment, one.report["model"]) == ("", "gcn")
     assert paper_score(one, experiments) is None  # on another dataset only
-    one.report["dataset"] = "grey"
+    one.report.update(dataset="grey", input={"data": "grey"})
     assert paper_score(one, experiments) == PaperScore(0.01, 0.02)
     one.report["model"] = "mgnni"
     assert paper_score(one, experiments) == PaperScore(0.5, None)
+    one.report["input"] = {"data": "/home/me/grey"}  # other data of the same name
+    assert paper_score(one, experiments) is None
+
+
+@pytest.mark.parametrize(
+    ("dataset", "metric", "compared"),
+    [
+        ("cornell", "accuracy", True),
+        ("cornell", "roc_auc", False),
+        ("ppi-recon", "micro_f1", True),
+        ("ppi-recon", "macro_f1", False),
+    ],
+)
+def test_a_training_is_compared_with_the_paper_by_the_metric_of_the_benchmark(
+    stored, dataset, metric, compared
+):
+    (one,) = read_results([stored / "results" / "webkb" / "first" / "red"])
+    one.report.update(model="gat", dataset=dataset, metric=metric, input={"data": dataset})
+    assert (paper_score(one, read_experiments()) is not None) == compared
 
 
 def test_without_definitions_there_are_no_numbers_of_a_paper(tmp_path):
@@ -190,6 +209,11 @@ def test_curves_are_those_of_the_log(trainings, tmp_path):
     (tmp_path / "log.jsonl").write_text('{"epoch": 1, "split": [0], "seed": [0]}\n')
     with pytest.raises(DataError, match=r"log\.jsonl, line 1"):
         read_curves(tmp_path)
+    row = {"epoch": 1, "split": [0], "seed": [0], "loss": [float("nan")]}
+    for wrong in (json.dumps({**row, "val_loss": [], "val_metric": []}).encode(), b"\xff\xfe"):
+        (tmp_path / "log.jsonl").write_bytes(wrong)
+        with pytest.raises(DataError, match=r"log\.jsonl, line 1"):
+            read_curves(tmp_path)
 
 
 def test_the_hostile_name_is_in_the_data(trainings):  # or the tests of the page show nothing

@@ -12,7 +12,7 @@ from mgnni.models.gcn import GCN
 from mgnni.reproduce.definitions import load_study, make_study
 from mgnni.reproduce.kinds import KINDS
 from mgnni.reproduce.lattice_error import measured, needed
-from mgnni.reproduce.store import DONE, MISSING, Stored
+from mgnni.reproduce.store import DONE, MISSING, OTHER, Stored
 from mgnni.reproduce.study import Study
 from reproduce.cases import cell, run
 
@@ -47,6 +47,8 @@ def test_a_trained_model_has_an_error_and_a_range(tmp_path):
     error = 100 * found["error"][0]
     assert lines[0] == ["gcn", f"{error:.1f}", f"2, {needed(error / 100, found['best'])}"]
     assert lines[1] == ["mgnni", "", ""]
+    stored[cells[0]] = Stored(OTHER, report, "lr")
+    assert kind.tables(one.study, stored, "do")[0].rows[0][1] == f"{error:.1f}*"
 
 
 def test_a_constant_model_has_no_range():

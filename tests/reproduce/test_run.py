@@ -14,8 +14,8 @@ import pytest
 
 from mgnni.errors import ConvergenceError
 from mgnni.reproduce import kinds
-from mgnni.reproduce.run import Pace, run_cells
-from mgnni.reproduce.store import DONE, stored
+from mgnni.reproduce.run import Pace, run_cell, run_cells
+from mgnni.reproduce.store import DONE, copy_of_other, stored
 from reproduce.cases import cell, lasting, run, tiny
 
 
@@ -99,8 +99,17 @@ def test_a_stored_cell_is_known_by_its_settings(tmp_path):
     assert stored(cell("gcn", tiny(rows=[{**row, "seeds": 3}])), tmp_path).why == "2 runs missing"
     longer = tiny(columns=[{**TINY_COLUMN, "options": {"length": 7}}])
     assert "options" in stored(cell("gcn", longer), tmp_path).why
-    assert run(now, tmp_path).error == ""
+    assert run_cell(now, tmp_path, "cpu", lambda epoch: None, replaces=True).error == ""
     assert stored(now, tmp_path).state == "done", "it was replaced"
+
+
+def test_a_report_that_another_process_stored_with_other_settings_is_kept(tmp_path):
+    run(cell(), tmp_path)
+    before = report_of(cell(), tmp_path)
+    refused = run(replace(cell(), seeds=(5,)), tmp_path)
+    assert "2 runs missing" in refused.error
+    assert "--replace" in refused.error
+    assert report_of(cell(), tmp_path) == before
 
 
 TINY_COLUMN = {"name": "short", "data": "chains", "changes": {"epochs": 12, "patience": None}}
@@ -210,3 +219,21 @@ def test_a_training_that_another_experiment_has_stored_is_not_repeated(tmp_path)
     changed = cell("gcn", replace(tiny(seeds=3), name="longer"))  # more runs than are stored
     run(changed, tmp_path, epochs.append)
     assert epochs
+
+
+def test_a_damaged_report_of_another_experiment_does_not_matter(tmp_path):
+    first, other = cell("gcn"), cell("gcn", replace(tiny(), name="another"))
+    run(first, tmp_path)
+    for name in ("report.json", "config.json"):
+        file = first.folder(tmp_path) / name
+        whole = file.read_text()
+        for text in ("[]", "5", "null", "{", '{"dataset": "chains", "quick": false'):
+            file.write_text(text)
+            assert copy_of_other(other, tmp_path) is None
+        file.write_text(whole)
+    report = report_of(first, tmp_path)
+    wrong = {**report, "protocol": []}
+    (first.folder(tmp_path) / "report.json").write_text(json.dumps(wrong))
+    assert copy_of_other(other, tmp_path) is None
+    (first.folder(tmp_path) / "report.json").write_text(json.dumps(report))
+    assert copy_of_other(other, tmp_path) is not None

@@ -17,7 +17,7 @@ from mgnni.reproduce.chain_length import reach, weighted_majority
 from mgnni.reproduce.chain_response import chain_response
 from mgnni.reproduce.definitions import make_study, select
 from mgnni.reproduce.kinds import KINDS
-from mgnni.reproduce.store import DONE, MISSING, Stored
+from mgnni.reproduce.store import DONE, MISSING, OTHER, Stored
 from mgnni.reproduce.study import Study
 from reproduce.cases import cell, run
 
@@ -155,6 +155,9 @@ def test_tables_and_figures_show_what_is_stored(tmp_path):
         else:
             assert lines["last hop above 0, float32"] == "all 11"
             assert lines["numerically 0, paper"] == "25"
+            found[cells[0]] = Stored(OTHER, outcome.report, "lr")
+            lines = {line[1]: line[2] for line in KINDS[kind].tables(tiny, found, "do")[0].rows}
+            assert lines["last hop above 0, float32"] == "all 11*"
 
 
 def test_a_shared_training_must_have_measured_distances(tmp_path):

@@ -144,6 +144,16 @@ def test_times_are_beside_those_of_the_paper():
         ["", "s per epoch, ours", "0.0123"],
         ["", "s once, before, ours", "1.5"],
     ]
+    (sheet,) = tables(study, Stored(OTHER, report("validation", [0.5], timing=timing), "lr"))
+    assert sheet.rows[1] == ["", "s per epoch, ours", "0.0123*"], "made with other settings"
+
+
+def test_attention_of_other_settings_is_marked():
+    weights = {"scales": [1, 2], "weights": [[0.2, 0.8], [0.4, 0.6]], "mean": [0.3, 0.7]}
+    old = Stored(OTHER, report("validation", [0.5], attention_values=weights), "lr")
+    study = tiny(kind="attention", rows=[{"name": "mgnni"}])
+    (sheet,) = tables(study, old)
+    assert sheet.rows[0] == ["mgnni, short", "1", "0.30*", "0.20 to 0.40"]
 
 
 def test_markdown_has_titles_rows_and_notes():

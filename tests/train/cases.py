@@ -15,6 +15,7 @@ from mgnni.data.split import Split
 from mgnni.data.task import Task
 from mgnni.train.config import Config, changed
 from mgnni.train.device import make_fabric
+from mgnni.train.ensemble import meta_model
 from mgnni.train.experiment import Experiment
 from mgnni.train.runs import Epoch, Run, RunResult
 from mgnni.train.source import Source
@@ -29,6 +30,12 @@ EXACT: dict[str, Any] = {"precision": "64", "tol": 1e-12}
 def config(**changes: Any) -> Config:
     """A small configuration."""
     return changed(Config(), {**SMALL, **changes})
+
+
+def num_parameters(chosen: Config, in_channels: int, out_channels: int, level: str) -> int:
+    """Number of learnable parameters of a model."""
+    model = meta_model(chosen, in_channels, out_channels, level)
+    return sum(one.numel() for one in model.parameters())
 
 
 def node_data(

@@ -151,3 +151,12 @@ def test_rows_are_those_of_the_training_that_has_them():
     assert compare_runs({"old": old, "new": new}).pairs[0] == expected
     with pytest.raises(DataError, match="how many rows"):
         compare_runs({"a": old, "b": copy.deepcopy(old)})
+
+
+def test_splits_are_compared_for_every_pair():
+    short = report({(0, 0): 0.5})
+    full, other = report(grid(A)), report(grid(B))
+    full["data"]["fingerprint"], other["data"]["fingerprint"] = "g", "h"
+    other["data"]["split_fingerprints"] = ["s0", "s1", "x2", "s3"]  # not a split of the first
+    with pytest.raises(DataError, match="split 2 in full and other"):
+        compare_runs({"short": short, "full": full, "other": other})

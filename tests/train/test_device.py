@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mgnni.errors import ArgumentError
-from mgnni.train.device import make_fabric, one_thread, settings_restored
+from mgnni.train.device import make_fabric, one_thread, settings_restored, threads_per_process
 
 
 def test_the_device_and_the_precision_asked_for():
@@ -79,3 +79,9 @@ def test_determinism_is_taken_back_after_an_error():
     with pytest.raises(ZeroDivisionError):
         fails()
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize(("threads", "jobs", "each"), [(8, 1, 8), (8, 3, 2), (1, 4, 1), (4, 0, 4)])
+def test_processes_share_the_threads_of_this_one(monkeypatch, threads, jobs, each):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)  # as OMP_NUM_THREADS limits it
+    assert threads_per_process(jobs) == each

@@ -87,6 +87,13 @@ def test_another_training_is_refused_by_what_differs(tmp_path, header, what):
         opened(tmp_path, resume=True, header=header)
 
 
+@pytest.mark.parametrize("config", [[], None, "text", 3])
+def test_a_configuration_that_is_no_table_is_that_of_another_training(tmp_path, config):
+    (tmp_path / "config.json").write_text(json.dumps({**HEADER, "config": config}))
+    with pytest.raises(DataError, match="holds another training, with config"):
+        opened(tmp_path, resume=True)
+
+
 def test_a_config_that_cannot_be_read(tmp_path):
     (tmp_path / "config.json").write_bytes(b"{\xff")
     with pytest.raises(DataError, match=r"config\.json: cannot be read as JSON"):

@@ -9,14 +9,22 @@ from torch_geometric.data import Data
 from mgnni import MGNNI
 from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train.config import Config, ModelConfig
-from mgnni.train.ensemble import build_model, num_parameters
+from mgnni.train.ensemble import build_model
 from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.inputs import check_graphs
 from mgnni.train.learner import prepared
 from mgnni.train.loss import row_losses, row_weights
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.training import learner_for
-from train.cases import config, graph_task, inductive_task, node_task, runs, training
+from train.cases import (
+    config,
+    graph_task,
+    inductive_task,
+    node_task,
+    num_parameters,
+    runs,
+    training,
+)
 
 
 def begun(task, chosen, which):

@@ -102,3 +102,48 @@ def test_a_graph_of_another_split_or_of_other_data_is_not_taken_for_the_one_aske
     find_stored_graph("", synthetic, synthetic=(50, 200, 9, 0))
     with pytest.raises(ArgumentError, match=r"seed 1.*got.*seed 0"):
         find_stored_graph("", synthetic, synthetic=(50, 200, 9, 1))
+
+
+@pytest.mark.parametrize("content", [b"nothing of torch", b""])
+def test_a_damaged_checkpoint_is_an_error_with_a_way_out(terms, tmp_path, content):
+    (tmp_path / "state.pt").write_bytes(content)
+    with pytest.raises(DataError, match=r"state\.pt: is not a checkpoint.*delete it"):
+        train_rows(terms, tmp_path, OPTIONS)
+
+
+def test_the_checkpoint_of_another_command_is_refused(terms, tmp_path):
+    torch.save({"groups": []}, tmp_path / "state.pt")
+    with pytest.raises(ArgumentError, match=r"interrupted training.*another output"):
+        train_rows(terms, tmp_path, OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", -1),
+        ("epochs", 0),
+        ("batch_size", 0),
+        ("hidden_channels", 0),
+        ("lr", -0.1),
+        ("lr", float("nan")),
+        ("weight_decay", float("inf")),
+        ("device", "gpu"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(name, value):
+    with pytest.raises(ArgumentError, match=f"'{name}' must be"):
+        RowOptions(**{name: value})
+
+
+def test_a_device_that_is_not_there_is_refused(terms, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ArgumentError, match="'device' cuda is not available here"):
+        RowTraining(Sweep.open(terms), RowOptions(device="cuda"))
+
+
+def test_the_random_numbers_of_the_caller_stay_the_same(terms):
+    before = torch.random.get_rng_state()
+    first, second = (RowTraining(Sweep.open(terms), RowOptions(seed=seed)) for seed in (1, 2))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    weights = [one.model.state_dict() for one in (first, second)]
+    assert any(not torch.equal(value, weights[1][name]) for name, value in weights[0].items())

@@ -254,3 +254,23 @@ def test_what_cannot_be_chosen_is_refused() -> None:
     bare = task.with_splits([Split.of(split.train, torch.zeros(0, dtype=torch.long), split.test)])
     with pytest.raises(DataError, match="needs labelled validation rows"):
         fit(bare, model="auto", rule="test-max")
+
+
+def test_a_rate_that_falls_until_the_last_epoch_is_that_of_the_epochs_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(portfolio, "FIRST_RUNG", 2)
+    reached = []
+
+    def epochs(self: Budget, most: int, pace: float, spent: float, reached_: int) -> int:
+        reached.append(reached_)
+        return 9  # as if there were no time for more
+
+    monkeypatch.setattr(Budget, "epochs", epochs)
+    options = {"hidden_channels": 4, "patience": None, "schedule": "cosine", "device": "cpu"}
+    found = fit(node_task(1), model="auto", **options)
+    assert found.config.epochs == 9
+    assert reached[-1] == 0, "all epochs are planned"
+    alone = fit(node_task(1), config=found.config, device="cpu")
+    for name, value in found.weights[0].items():
+        assert torch.equal(value, alone.weights[0][name]), name

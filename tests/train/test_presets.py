@@ -13,7 +13,7 @@ from mgnni.errors import ArgumentError
 from mgnni.models.catalog import MODELS
 from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
 from mgnni.train.config import Config, changed, options_class
-from mgnni.train.ensemble import build_model, num_parameters
+from mgnni.train.ensemble import build_model
 from mgnni.train.presets import (
     BASES,
     KINDS,
@@ -22,6 +22,7 @@ from mgnni.train.presets import (
     preset_for,
     space_for,
 )
+from train.cases import num_parameters
 
 WEBKB = ("cornell", "texas", "wisconsin", "cornell-fixed")
 WIKIPEDIA = ("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered")

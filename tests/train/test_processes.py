@@ -158,6 +158,15 @@ def test_on_a_cpu_runs_on_one_graph_are_trained_in_small_groups() -> None:
     assert len(Training(searched, make_fabric("cpu", "32", False)).groups) == 1
 
 
+def test_runs_with_large_weights_are_trained_one_by_one() -> None:
+    source = Source(node_task(4), None, "here")
+    sizes = []
+    for channels in (8, 2100):  # weights of 2,100 channels leave the caches, a small graph or not
+        asked = Experiment(source, config(hidden_channels=channels), runs(4), device="cpu")
+        sizes.append([len(group) for group in asked.groups(small=True)])
+    assert sizes == [[4], [1, 1, 1, 1]]
+
+
 def test_groups_on_one_graph_are_trained_in_two_processes_as_in_one(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     heard: list[Epoch] = []

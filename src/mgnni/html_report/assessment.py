@@ -80,7 +80,7 @@ def _classes(found: Mapping[str, Any], runs: int) -> Figure:
         for place, name in enumerate(MEASURES)
     ]
     gaps = any(one[name] is None for one in shown for name in MEASURES)
-    worst = min(shown, key=lambda one: 2 if one["recall"] is None else one["recall"])
+    worst = min(classes, key=lambda one: 2 if one["recall"] is None else one["recall"])
     return Figure(
         title="Classes",
         text="Precision: how many of the rows predicted as a class belong to it. Recall: how many "

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.errors import DataError
+from mgnni.html_report.report_check import finite_number
 
 
 @dataclass
@@ -46,7 +47,7 @@ def read_curves(folder: Path) -> dict[tuple[int, int], Curve]:
     if not file.exists():
         return {}
     found: dict[tuple[int, int], Curve] = {}
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
             _add(found, json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -67,4 +68,4 @@ def _add(found: dict[tuple[int, int], Curve], row: dict[str, Any]) -> None:
         curve.epoch.append(int(row["epoch"]))
         for name in ("loss", "val_loss", "val_metric"):
             if row[name]:
-                getattr(curve, name).append(float(row[name][place]))
+                getattr(curve, name).append(finite_number(row[name][place]))

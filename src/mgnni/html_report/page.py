@@ -202,8 +202,9 @@ def _section(
     yield f"<pre><code>{_unbroken(command_line(result))}</code></pre>"
     if result.mark:
         yield f'<p class="note">{escape(result.mark)} {TEST_LABELS}</p>'
-    for note in report.get("data", {}).get("notes", ()):
-        yield f'<p class="note">Note: {escape(str(note))}</p>'
+    notes = [f"<li>{escape(str(note))}</li>" for note in report.get("data", {}).get("notes", ())]
+    if notes:
+        yield f'<h4>Notes on the data</h4><ul class="note">{"".join(notes)}</ul>'
     yield from portfolio_part(result)
     yield f'<h4 id="{result.anchor}-runs">Runs</h4>'
     yield _run_table(result)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mgnni.data.catalog import ENTRIES
+from mgnni.data.metric_names import default_metric
 from mgnni.files import read_object
 from mgnni.html_report.results import REMEDY, Result
 
@@ -156,7 +158,8 @@ def paper_score(result: Result, experiments: Mapping[str, Experiment]) -> PaperS
     """Return the paper's score for a result, or ``None``.
 
     A stored result belongs to its experiment and row. Any other result is compared with the row of
-    its model, if all such rows have the same score on its dataset.
+    its model, if all such rows have the same score on its dataset, and if it is a result on that
+    benchmark by its usual metric, which is that of the paper.
 
     Args:
         result (Result): The result.
@@ -167,6 +170,10 @@ def paper_score(result: Result, experiments: Mapping[str, Experiment]) -> PaperS
         row = experiment.rows.get(result.row) if experiment else None
         return row.scores.get(result.column) if row else None
     dataset, model = result.dataset, result.report["model"]
+    usual = ENTRIES[dataset].metric if dataset in ENTRIES else default_metric(False)
+    origin = (result.report.get("input") or {}).get("data", dataset)  # absent in early versions
+    if (result.metric, origin) != (usual, dataset):
+        return None
     rows = [row for experiment in experiments.values() for row in experiment.rows.values()]
     found = {row.scores[dataset] for row in rows if row.model == model and dataset in row.scores}
     return found.pop() if len(found) == 1 else None

@@ -40,8 +40,7 @@ def make_study(name: str, data: Mapping[str, Any]) -> Study:
         name (str): Its name.
         data (Mapping[str, Any]): The content of its file.
     """
-    columns = [{"name": one} if isinstance(one, str) else one for one in data["columns"]]
-    study = from_dict(Study, {**data, "name": name, "columns": columns}, name)
+    study = from_dict(Study, {**data, "name": name}, name)
     for what, found in (("rows", study.rows), ("columns", study.columns)):
         names = [one.name for one in found]
         if len(set(names)) < len(names):

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 from mgnni.figures import COLORS, FAINT, INK, new_figure
 from mgnni.reproduce.figure import values_shown
 from mgnni.reproduce.lattice_error import FRESH, THETA, needed
-from mgnni.reproduce.sheet import Found, Sheet, state_notes, value_of
+from mgnni.reproduce.sheet import Found, Sheet, changed_mark, state_notes, value_of
 from mgnni.reproduce.study import Cell, Study
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def lattice_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         for column in study.columns:
             one = cells.get(column.name)
             values = None if one is None else value_of(one.report, "lattice")
-            line += ["", ""] if values is None else _texts(values)
+            line += ["", ""] if one is None or values is None else _texts(values, changed_mark(one))
         lines.append(line)
     header = [""]
     for column in study.columns:
@@ -49,12 +49,13 @@ def lattice_tables(study: Study, found: Found, command: str) -> list[Sheet]:
     return [Sheet("", header, lines, notes=notes)]
 
 
-def _texts(values: dict[str, Any]) -> list[str]:
+def _texts(values: dict[str, Any], mark: str) -> list[str]:
     errors = [100 * one for one in values["error"]]
     text = f"{fmean(errors):.1f}"
     if len(errors) > 1:
         text += f" ± {stdev(errors):.1f}"
-    return [text, f"{fmean(values['range']):.0f}, {needed(fmean(values['error']), values['best'])}"]
+    hops = needed(fmean(values["error"]), values["best"])
+    return [text + mark, f"{fmean(values['range']):.0f}, {hops}"]
 
 
 def lattice_figure(study: Study, found: Found, file: IO[bytes]) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import statistics
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -14,8 +12,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from mgnni.data.catalog import find_entry
 from mgnni.errors import DataError, MgnniError
@@ -31,6 +27,8 @@ from mgnni.reproduce.store import (
     stored,
 )
 from mgnni.reproduce.study import Cell
+from mgnni.train.child import begin_child
+from mgnni.train.device import threads_per_process
 from mgnni.train.folder import OtherTrainingError
 from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch
@@ -62,23 +60,27 @@ def run_cell(
 ) -> Outcome:
     """Train a cell, or continue it, and store its report or why it failed.
 
-    A report that was made with other settings is replaced.
-
     Args:
         cell (Cell): The cell.
         output (Path): Folder of all experiments.
         device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
         on_epoch (Callable[[Epoch], None]): Called after every epoch.
-        replaces (bool, optional): Whether to start anew if the folder has an interrupted training
-            with other settings. (default: :obj:`False`)
+        replaces (bool, optional): Whether to start anew if the folder has a report, or an
+            interrupted training, with other settings; otherwise the cell fails, and the folder
+            stays as it is. (default: :obj:`False`)
     """
     start = time.perf_counter()
     try:
         there = stored(cell, output)  # another process may have finished it
         if there.state == DONE:
             return Outcome(cell, there.report)
-        if there.state == OTHER:  # only now, so that no report is lost before its turn
-            clear(cell, output)
+        if there.state == OTHER:
+            if not replaces:  # it was stored after the cells to train were selected
+                raise DataError(
+                    f"{cell.folder(output)}: must hold no report with other settings (got "
+                    f"{there.why}); --replace trains it again"
+                )
+            clear(cell, output)  # only now, so that no report is lost before its turn
         kind = KINDS[cell.study.kind]
         report = copy_of_other(cell, output, kind.adds) if kind.shared else None
         if report is None:
@@ -144,7 +146,7 @@ def _beside(
     if not cells:
         return
     spawn = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-    stop, threads = spawn.Event(), max(1, (os.cpu_count() or 1) // jobs)
+    stop, threads = spawn.Event(), threads_per_process(jobs)
     left = list(cells)
     with ProcessPoolExecutor(jobs, spawn, _start, (stop, threads)) as pool:
         waiting = {pool.submit(_in_pool, cell, *options): cell for cell in cells}
@@ -179,14 +181,12 @@ def _start(stop: Any, threads: int) -> None:
     """Prepare a process of the pool; the main process decides when it is interrupted."""
     global _stop
     _stop = stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(threads)
+    begin_child(threads)
 
 
 def _in_pool(cell: Cell, output: Path, device: str, replaces: bool) -> Outcome:
     def on_epoch(epoch: Epoch) -> None:
-        parent = multiprocessing.parent_process()
-        if _stop.is_set() or (parent is not None and not parent.is_alive()):
+        if _stop.is_set():
             raise KeyboardInterrupt
 
     return run_cell(cell, output, device, on_epoch, replaces)

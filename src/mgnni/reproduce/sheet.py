@@ -76,8 +76,12 @@ def ours(stored: Stored, rule: str) -> str:
         if known is None:
             return ""
         number = percent(100 * known["mean"], known["std"] and 100 * known["std"])
-    changed = CHANGED if stored.state == OTHER else ""
-    return f"{number}{get_rule(rule).mark}{changed}"
+    return f"{number}{get_rule(rule).mark}{changed_mark(stored)}"
+
+
+def changed_mark(stored: Stored) -> str:
+    """Return what follows a number that was made with other settings; otherwise nothing."""
+    return CHANGED if stored.state == OTHER else ""
 
 
 def parts(study: Study) -> dict[str, list[str]]:

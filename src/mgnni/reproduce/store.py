@@ -19,6 +19,7 @@ from mgnni.train.runs import Run
 
 REPORT, CONFIG, FAILURE = "report.json", "config.json", "failed.json"
 MISSING, DONE, OTHER = "missing", "done", "other"
+WRONG = (KeyError, TypeError, AttributeError, ValueError)  # errors of a report of another shape
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def stored(cell: Cell, output: Path) -> Stored:
     try:
         why = _difference(cell, report)
         scores(report, cell.rule)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except WRONG as error:
         raise DataError(
             f"{path}: must be a report of mgnni reproduce (got {type(error).__name__}: {error}); "
             "delete it to train again"
@@ -109,16 +110,18 @@ def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] |
         return None
     for path in sorted(folder.parents[2].glob(f"*/*/{cell.column.name}/{REPORT}")):
         try:
-            report = json.loads(path.read_text("utf-8"))
-            same = report["dataset"] == cell.column.dataset and not _difference(cell, report)
-        except (ValueError, KeyError, OSError):  # not a report of ours, or damaged
-            continue
-        if same and entry and entry not in report:
-            continue
-        if same and report["quick"] == cell.quick and (path.parent / CONFIG).exists():
-            folder.mkdir(parents=True, exist_ok=True)
+            report, header = (read_object(path.with_name(one), "") for one in (REPORT, CONFIG))
             copied = {**report, "experiment": str(cell), "copy_of": report["experiment"]}
-            _write(folder / CONFIG, json.loads((path.parent / CONFIG).read_text("utf-8")))
+            same = (
+                (report["dataset"], report["quick"]) == (cell.column.dataset, cell.quick)
+                and (not entry or entry in report)
+                and not _difference(cell, report)
+            )
+        except WRONG:  # not a report of ours, or damaged
+            continue
+        if same:
+            folder.mkdir(parents=True, exist_ok=True)
+            _write(folder / CONFIG, header)
             _write(folder / REPORT, copied)
             return copied
     return None

@@ -117,7 +117,6 @@ class Study:
         rows (tuple[Row, ...]): The rows.
         kind (str, optional): What is measured, see :data:`mgnni.reproduce.kinds.KINDS`.
             (default: :obj:`"accuracy"`)
-        metric (str, optional): Name of the metric. (default: :obj:`"accuracy"`)
         rule (str, optional): Rule that selects the reported epoch. (default: :obj:`"validation"`)
         beside (list[str], optional): More rules by which the same trainings are shown.
         seeds (int, optional): Number of seeds. (default: :obj:`1`)
@@ -135,7 +134,6 @@ class Study:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     kind: str = "accuracy"
-    metric: str = "accuracy"
     rule: str = DEFAULT_RULE
     beside: tuple[str, ...] = ()
     seeds: int = 1

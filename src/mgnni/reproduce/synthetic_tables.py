@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mgnni.reproduce.chain_length import KNOWN, LAST_DIGITS
-from mgnni.reproduce.sheet import Found, Sheet, ours, parts, published, state_notes, value_of
+from mgnni.reproduce.sheet import (
+    Found,
+    Sheet,
+    changed_mark,
+    ours,
+    parts,
+    published,
+    state_notes,
+    value_of,
+)
 from mgnni.reproduce.store import Stored
 from mgnni.reproduce.study import Cell, Row, Study
 
@@ -121,13 +130,7 @@ def response_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         paper = [row.paper_hops.get(name) for name in names]
         block = []
         for title, path, form in RESPONSES:
-            values = [cell and value_of(cell[1].report, "response", *path) for cell in cells]
-            shown = ["" if value is None else form.format(value) for value in values]
-            if path[-1] in ("float32", "float64", "exact"):  # which end with the chain
-                shown = [
-                    f"all {text}" if cell and value == cell[0].options["length"] - 1 else text
-                    for text, value, cell in zip(shown, values, cells, strict=True)
-                ]
+            shown = [_response(cell, path, form) for cell in cells]
             block.append([title, *shown])
             if path == ("ranges", "float32") and any(paper):
                 block.append(
@@ -136,3 +139,13 @@ def response_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         lines += [[row.title if not place else "", *one] for place, one in enumerate(block)]
     header = ["", "", *(column.title for column in study.columns)]
     return [Sheet("", header, lines, left=2, notes=tuple(state_notes(study, found, command)))]
+
+
+def _response(cell: tuple[Cell, Stored] | None, path: Sequence[str], form: str) -> str:
+    """Return a number of a response as text; empty if there is none."""
+    value = None if cell is None else value_of(cell[1].report, "response", *path)
+    if cell is None or value is None:
+        return ""
+    measured = path[-1] in ("float32", "float64", "exact")  # which end with the chain
+    whole = measured and value == cell[0].options["length"] - 1
+    return f"{'all ' * whole}{form.format(value)}{changed_mark(cell[1])}"

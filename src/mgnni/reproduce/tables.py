@@ -11,6 +11,7 @@ from mgnni.reproduce.sheet import (
     CHANGED,
     Found,
     Sheet,
+    changed_mark,
     ours,
     parts,
     percent,
@@ -18,7 +19,7 @@ from mgnni.reproduce.sheet import (
     state_notes,
     value_of,
 )
-from mgnni.reproduce.store import OTHER
+from mgnni.reproduce.store import MISSING, Stored
 from mgnni.reproduce.study import Cell, Row, Study
 
 MEASURES = {"epoch": "s per epoch", "total": "s in total", "once": "s once, before"}
@@ -102,7 +103,7 @@ def _places(study: Study, found: Found) -> list[Sheet]:
                     cell.column.title,
                     rule + get_rule(rule).mark,
                     percent(*number),
-                    f"{summary.mean:.2f}{CHANGED if one.state == OTHER else ''}",
+                    f"{summary.mean:.2f}{changed_mark(one)}",
                     interval,
                     " ".join(f"{value:.1f}" for value in seeds),
                     summary.place(number[0]),
@@ -161,7 +162,7 @@ def _difference(found: Found, reference: Cell | None, other: Cell | None) -> str
     ours, others = found[reference].report, found[other].report
     if ours is None or others is None:
         return ""
-    changed = CHANGED if OTHER in (found[reference].state, found[other].state) else ""
+    changed = changed_mark(found[reference]) or changed_mark(found[other])
     for rule in (DEFAULT_RULE, reference.rule):
         a, b = scores(ours, rule), scores(others, rule)
         if a and b:
@@ -197,9 +198,9 @@ def _times(study: Study, row: Row, found: Found, place: int, measure: str) -> li
     for column in study.columns:
         number = row.paper_seconds.get(column.name)
         paper.append("" if not number or number[place] is None else f"{number[place]:g}")
-        report = found[cells[column.name]].report if column.name in cells else None
-        taken = value_of(report, "timing", measure)
-        own.append("" if taken is None else f"{taken:.3g}")
+        one = found[cells[column.name]] if column.name in cells else Stored(MISSING)
+        taken = value_of(one.report, "timing", measure)
+        own.append("" if taken is None else f"{taken:.3g}{changed_mark(one)}")
     lines = [[f"{MEASURES[measure]}, paper", *paper]] if any(paper) else []
     return [*lines, [f"{MEASURES[measure]}, ours", *own]]
 
@@ -213,7 +214,8 @@ def attention_tables(study: Study, found: Found, command: str) -> list[Sheet]:
             weights = [row[place] for row in shown["weights"]]
             title = f"{cell.row.title}, {cell.column.title}" if not place else ""
             span = f"{min(weights):.2f} to {max(weights):.2f}"
-            lines.append([title, str(scale), f"{shown['mean'][place]:.2f}", span])
+            mean = f"{shown['mean'][place]:.2f}{changed_mark(one)}"
+            lines.append([title, str(scale), mean, span])
         if not shown:
             lines.append([f"{cell.row.title}, {cell.column.title}", "", "", ""])
     header = ["", "scale", "mean over all nodes", "100 nodes"]

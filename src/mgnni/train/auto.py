@@ -28,6 +28,7 @@ from mgnni.train.portfolio import (
 )
 from mgnni.train.report import FORMAT, describe, to_json, versions
 from mgnni.train.runs import Epoch
+from mgnni.train.schedule import depends_on_epochs
 from mgnni.train.source import Source
 
 PACED = 5  # epochs in which the pace of a candidate is measured
@@ -233,13 +234,15 @@ class _Contest:
                 f"no model could be trained; {best['name']} says: {best['error']}; choose a "
                 "--model and its options"
             )
-        record["chosen"] = best["name"]
-        most, state = self.configs[best["name"]].epochs, self._state()
-        record["epochs"] = most
+        config = self.configs[best["name"]]
+        record["chosen"], record["epochs"] = best["name"], config.epochs
         if "epochs" not in self.changes:
             pace = best["seconds_per_epoch"] * len(self.experiment.runs)
-            reached = 0 if state is None else best["epochs"]
-            record["epochs"] = self.budget.epochs(most, pace, spent, reached)
+            reached = 0 if self._state() is None else best["epochs"]
+            found = self.budget.epochs(config.epochs, pace, spent, reached)
+            if found < config.epochs and depends_on_epochs(config):  # all epochs are repeated
+                found = self.budget.epochs(config.epochs, pace, spent, 0)
+            record["epochs"] = found
         record["notes"] = notes_on(record, self.rows)
 
     def _state(self) -> dict[str, Any] | None:
@@ -247,6 +250,9 @@ class _Contest:
         contender = self.contenders.get(self.record["chosen"])
         experiment = self.experiment
         if contender is None or len(experiment.runs) > 1:
+            return None
+        config = contender.experiment.config
+        if self.record["epochs"] < config.epochs and depends_on_epochs(config):
             return None
         if get_rule(experiment.rule).needs_test_curve:
             return None

@@ -83,8 +83,8 @@ def compare_runs(reports: Mapping[str, Report], rule: str = DEFAULT_RULE) -> Com
     names = list(reports)
     first = reports[names[0]]
     notes: list[str] = []
-    for name in names[1:]:
-        notes += _check_data(names[0], first, name, reports[name])
+    for a, b in combinations(names, 2):  # each pair may have other splits in common
+        notes += _check_data(a, reports[a], b, reports[b])
     found = {name: _scores(name, report, rule) for name, report in reports.items()}
     notes += _rule_notes(reports)
     pairs = tuple(_pair(a, b, found, reports) for a, b in combinations(names, 2))

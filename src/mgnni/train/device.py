@@ -45,11 +45,7 @@ def make_fabric(
             error
         )
     check_choice("device", device, DEVICES)
-    device = device if own is None else own.type
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ArgumentError(f"'device' {device} is not available here; use cpu, or auto")
+    device = find_device(device if own is None else own.type)
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -58,6 +54,30 @@ def make_fabric(
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     devices = 1 if own is None or own.index is None else [own.index]
     return Fabric(accelerator=device, devices=devices, precision=_PRECISIONS[precision])  # type: ignore[arg-type]
+
+
+def find_device(name: str) -> str:
+    """Return ``"cpu"`` or ``"cuda"``, which must be available here.
+
+    Args:
+        name (str): ``"auto"``, ``"cpu"`` or ``"cuda"``; ``"auto"`` is a GPU if there is one.
+    """
+    if check_choice("device", name, DEVICES) == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ArgumentError(f"'device' {name} is not available here; use cpu, or auto")
+    return name
+
+
+def threads_per_process(jobs: int) -> int:
+    """Return the number of CPU threads of each of several processes.
+
+    Together they have those of this process, which ``OMP_NUM_THREADS`` may limit.
+
+    Args:
+        jobs (int): Number of processes.
+    """
+    return max(torch.get_num_threads() // max(jobs, 1), 1)
 
 
 @contextlib.contextmanager

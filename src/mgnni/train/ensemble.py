@@ -47,12 +47,6 @@ def meta_model(
         return build_model(config, in_channels, out_channels, level, regression)
 
 
-def num_parameters(config: Config, in_channels: int, out_channels: int, level: str) -> int:
-    """Return the number of learnable parameters of a model."""
-    model = meta_model(config, in_channels, out_channels, level)
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 class Ensemble(nn.Module):
     """Trains independent runs on one graph as one vmapped module.
 

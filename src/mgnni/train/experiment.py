@@ -22,7 +22,7 @@ from mgnni.train.source import Source
 
 CHECKPOINT_EVERY = 10.0  # seconds
 SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
-MAX_GROUP = 2**28  # numbers in the states of all runs of a group: 1 GiB in single precision
+MAX_GROUP = 2**28  # numbers in the states (or weights) of all runs of a group: 1 GiB in float32
 # On a CPU more would leave its caches, and more runs gain little, while other cores are idle.
 SMALL_GROUP, RUNS_OF_SMALL_GROUP = 2**22, 5
 
@@ -112,13 +112,17 @@ class Experiment:
 
     @property
     def size(self) -> int:
-        """Numbers in the states of one run, on one graph or on a batch of average size."""
+        """Numbers in the states of one run, or in its weights if these are larger.
+
+        The states are those of one graph, or of a batch of average size. A weight between states
+        is as wide as they are, and larger than them if there are more channels than nodes.
+        """
         model, graphs = self.config.model, self.task.graphs
         nodes = sum(int(graph.num_nodes) for graph in graphs)
         nodes = nodes * min(self.config.batch_size, len(graphs)) // len(graphs)
         width = model.hidden_channels or self.task.num_features
         depth = getattr(model, "num_layers", None) or len(getattr(model, "scales", (1,)))
-        return max(nodes * width * depth, 1)
+        return max(max(nodes, width) * width * depth, 1)
 
     def single_threaded(self, device: torch.device) -> bool:
         """Return whether to use one thread: on a CPU, to be repeatable or for small states.

@@ -35,7 +35,7 @@ from mgnni.train.training import OnEpoch, Training
 from mgnni.train.tuned import find_preset
 
 AUTO = "auto"  # the model is chosen on validation data
-EXPLAINED = 2**22  # numbers in the states of a run, up to which the report has its attention
+EXPLAINED = 2**24  # numbers in the states (or weights) of a run for a report with attention
 
 
 def fit(

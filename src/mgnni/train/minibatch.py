@@ -17,7 +17,7 @@ from mgnni.disk.sweep import Sweep
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError
 from mgnni.files import atomic_write
-from mgnni.train.folder import Folder
+from mgnni.train.folder import DELETE, Folder, load_checkpoint
 from mgnni.train.report import commit, device_name, peak_memory, versions
 from mgnni.train.row_training import RowOptions, RowTraining
 
@@ -99,9 +99,7 @@ def _last_state(output: Path) -> dict[str, Any] | None:
         )
     if not (output / STATE).exists():
         return None
-    # On the CPU, because processes with other GPUs get a copy.
-    state: dict[str, Any] = torch.load(output / STATE, map_location="cpu", weights_only=True)
-    return state
+    return load_checkpoint(output / STATE, DELETE)
 
 
 def _finish(output: Path, training: RowTraining, report: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ def asks_for_more(folder: Path, there: dict[str, Any], header: dict[str, Any]) -
         DataError: The learning rate depends on the number of epochs.
     """
     config, known = header.get("config", {}), there.get("config", {})
-    before, now = known.get("epochs"), config.get("epochs")
+    before, now = known.get("epochs") if isinstance(known, dict) else None, config.get("epochs")
     if not (isinstance(before, int) and isinstance(now, int) and before < now):
         return False
     if config.get("schedule") == "cosine" and config.get("lr_period") is None:

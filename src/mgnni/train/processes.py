@@ -12,7 +12,6 @@ import io
 import multiprocessing
 import os
 import pickle
-import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -24,8 +23,9 @@ from typing import Any
 import torch
 
 from mgnni.errors import MgnniError
+from mgnni.train.child import begin_child
 from mgnni.train.config import Config
-from mgnni.train.device import make_fabric
+from mgnni.train.device import make_fabric, threads_per_process
 from mgnni.train.experiment import MAX_GROUP, Experiment
 from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch, Training
@@ -196,7 +196,7 @@ def _started(experiment: Experiment, jobs: int) -> Iterator[list[_Worker]]:
     """Start processes, and end them."""
     # Not forked: CUDA and thread pools do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    threads = max(torch.get_num_threads() // max(jobs, 1), 1)
+    threads = threads_per_process(jobs)
     values = {one.name: getattr(experiment, one.name) for one in dataclasses.fields(experiment)}
     # Options of models are dataclasses made at run time, which cannot be pickled.
     content = packed({**values, "config": experiment.config.to_dict()})
@@ -224,8 +224,7 @@ def _started(experiment: Experiment, jobs: int) -> Iterator[list[_Worker]]:
 
 def _work(connection: Connection[Any, Any], threads: int) -> None:
     """Train the groups that come over a connection, until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    torch.set_num_threads(threads)
+    begin_child(threads)
     try:
         values = unpacked(connection.recv())
         experiment = Experiment(**{**values, "config": Config.from_dict(values["config"])})

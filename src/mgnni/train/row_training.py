@@ -19,10 +19,18 @@ from torch.nn.functional import cross_entropy
 from mgnni.disk.stored_graph import TEST, TRAIN, VAL, blocks
 from mgnni.disk.sweep import Sweep
 from mgnni.distributed.mesh import ProcessMesh
-from mgnni.errors import ArgumentError, ConvergenceError, DataError, DivergenceError, check_int
+from mgnni.errors import (
+    ArgumentError,
+    ConvergenceError,
+    DataError,
+    DivergenceError,
+    check_choice,
+    check_int,
+)
 from mgnni.layers.regularization import Dropout
 from mgnni.models.precomputed import PrecomputedMGNNI
 from mgnni.solve.result import SolveStats
+from mgnni.train.device import DEVICES, find_device
 from mgnni.train.runs import Run, dropout_keys, dropout_offset
 from mgnni.train.sharded_learner import number_rows
 
@@ -56,6 +64,17 @@ class RowOptions:
     device: str = "auto"
     """Where to compute; auto uses a GPU if there is one."""
 
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("batch_size", 1), ("seed", 0)):
+            check_int(name, getattr(self, name), least)
+        if self.hidden_channels is not None:
+            check_int("hidden_channels", self.hidden_channels)
+        for name in ("lr", "weight_decay"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf"):
+                raise ArgumentError(f"'{name}' must be at least 0 and finite (got {value})")
+        check_choice("device", self.device, DEVICES)
+
 
 class RowTraining:
     """A training in progress; see :func:`mgnni.train.minibatch.train_rows`.
@@ -73,25 +92,22 @@ class RowTraining:
                 f"{graph.folder}: must have labels and a split, y.npy and part.npy (got none); "
                 "store the graph again with them"
             )
-        check_int("epochs", options.epochs)
-        check_int("batch_size", options.batch_size)
-        name = options.device
-        if name == "auto":
-            name = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(name) if mesh is None else mesh.device
-        torch.manual_seed(options.seed)
+        self.device = torch.device(find_device(options.device)) if mesh is None else mesh.device
         chosen = {} if options.gamma is None else {"gamma": options.gamma}
         terms = sweep.terms if options.tol is None else replace(sweep.terms, tol=options.tol)
-        self.model = PrecomputedMGNNI(
-            graph.features,
-            options.hidden_channels or graph.features,
-            graph.classes,
-            terms,
-            constant=sweep.constant,
-            input_map=options.input_map,
-            dropout=options.dropout,
-            **chosen,
-        ).to(self.device)
+        with torch.random.fork_rng(devices=[]):  # the random numbers of the caller stay the same
+            torch.default_generator.manual_seed(options.seed)
+            model = PrecomputedMGNNI(
+                graph.features,
+                options.hidden_channels or graph.features,
+                graph.classes,
+                terms,
+                constant=sweep.constant,
+                input_map=options.input_map,
+                dropout=options.dropout,
+                **chosen,
+            )
+        self.model = model.to(self.device)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=options.lr, weight_decay=options.weight_decay
         )
@@ -223,9 +239,9 @@ class RowTraining:
         """Continue from a :meth:`state`."""
         mine = {"options": asdict(self.options), "terms": str(self.sweep.folder.resolve())}
         for name, value in mine.items():
-            if state[name] != value:
+            if state.get(name) != value:
                 raise ArgumentError(
-                    f"'{name}' must be as in the interrupted training, {state[name]} (got "
+                    f"'{name}' must be as in the interrupted training, {state.get(name)} (got "
                     f"{value}); use the same, or another output folder"
                 )
         self.model.load_state_dict(state["model"])

@@ -7,6 +7,11 @@ import math
 from mgnni.train.config import Config
 
 
+def depends_on_epochs(config: Config) -> bool:
+    """Return whether the learning rate of an epoch depends on the largest number of epochs."""
+    return config.schedule == "cosine" and config.lr_period is None
+
+
 def lr_factor(config: Config, epoch: int) -> float:
     r"""Return the factor of the learning rate in an epoch.
 

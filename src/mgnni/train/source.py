@@ -27,6 +27,7 @@ from mgnni.train.config import Config
 
 FRACTIONS = (0.6, 0.2, 0.2)
 VAL_FRACTION = 0.2  # of the units outside of a fold
+SEED = 0  # of splits that are drawn
 FEW = 32  # features, up to which the degree is added to those of files
 FOLDED = "tu"  # the family of benchmarks whose validation sets are taken from training folds
 
@@ -62,7 +63,6 @@ def find_source(
     metric: str | None = None,
     rule: str = DEFAULT_RULE,
     num_splits: int = 1,
-    split_seed: int = 0,
     folds: int | None = None,
 ) -> Source:
     """Return the task of a benchmark, a path, a PyG object or a task.
@@ -80,7 +80,6 @@ def find_source(
             ``options`` has a ``val_fraction``. (default: :obj:`"validation"`)
         num_splits (int, optional): Number of splits to draw, stratified, 60/20/20, for data that
             have none; more than one is an error for other data. (default: :obj:`1`)
-        split_seed (int, optional): Seed of these splits. (default: :obj:`0`)
         folds (int, optional): Number of folds of a stratified cross-validation, instead of random
             splits; a fifth of the units outside of a fold is its validation set.
             (default: :obj:`None`)
@@ -101,7 +100,7 @@ def find_source(
         task = load_task(name, **_options(name, options, rule)) if benchmark else data
         task = task if metric is None else task.with_metric(metric)
         given = _given(options, None, None if task.splits else num_splits, folds)
-        task = _with_splits(task, num_splits, split_seed, folds)
+        task = _with_splits(task, num_splits, folds)
         return Source(task, None, name if benchmark else task.name, given)
     if isinstance(data, (str, Path)):
         file = _read_with_defaults(name, tables or TableOptions())
@@ -114,13 +113,13 @@ def find_source(
         )
     task = file.task(metric=metric)
     given = _given(None, tables, None if task.splits else num_splits, folds)
-    task = _with_splits(task, num_splits, split_seed, folds)
+    task = _with_splits(task, num_splits, folds)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
     return Source(task, file.schema, origin, given)
 
 
 def describe_source(source: Source, config: Config) -> dict[str, Any]:
-    """Returns a description of the data, with the options of a training that advice depends on.
+    """Return a description of the data, with the options of a training that advice depends on.
 
     Args:
         source (Source): The data.
@@ -136,7 +135,7 @@ def describe_source(source: Source, config: Config) -> dict[str, Any]:
 
 
 def balanced_source(source: Source, config: Config, metric: str | None) -> Source:
-    """Returns the data with the metric of a configuration with balanced class weights.
+    """Return the data with the metric of a configuration with balanced class weights.
 
     Accuracy would select the epochs that ignore rare classes, so balanced accuracy replaces it,
     unless the metric was asked for.
@@ -207,7 +206,7 @@ def _read(name: str, tables: TableOptions) -> GraphFile:
     return read_graphs(Path(name), tables)
 
 
-def _with_splits(task: Task, num_splits: int, seed: int, folds: int | None) -> Task:
+def _with_splits(task: Task, num_splits: int, folds: int | None) -> Task:
     """Return a task with splits: its own, folds, or random ones."""
     for name, given, unset in (("folds", folds, None), ("num_splits", num_splits, 1)):
         if task.splits and given != unset:
@@ -229,21 +228,21 @@ def _with_splits(task: Task, num_splits: int, seed: int, folds: int | None) -> T
     elif task.multilabel or task.unit != task.level:
         labels = torch.zeros(task.num_units, dtype=torch.long)
     if folds is None:
-        splits = random_splits(labels, num_splits, FRACTIONS, seed)
-        how = f"{num_splits} drawn at random, {stratified}60/20/20, seed {seed}"
+        splits = random_splits(labels, num_splits, FRACTIONS, SEED)
+        how = f"{num_splits} drawn at random, {stratified}60/20/20, seed {SEED}"
     else:
-        splits = _folds(labels, folds, seed)
-        how = f"{folds} folds, {stratified}a fifth of the rest for validation, seed {seed}"
+        splits = _folds(labels, folds)
+        how = f"{folds} folds, {stratified}a fifth of the rest for validation, seed {SEED}"
     found = task.with_splits(splits)
     found.notes += (f"no splits in the data: {how}",)
     return found
 
 
-def _folds(labels: Tensor, folds: int, seed: int) -> list[Split]:
+def _folds(labels: Tensor, folds: int) -> list[Split]:
     units = int((labels >= 0).sum())
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= units:
         raise ArgumentError(
             f"'folds' must be from 2 to the number of labelled units, {units} (got {folds!r}); 5 "
             "or 10 are usual"
         )
-    return fold_splits(labels, folds, VAL_FRACTION, seed)
+    return fold_splits(labels, folds, VAL_FRACTION, SEED)

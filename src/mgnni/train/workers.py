@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import time
 import warnings
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from optuna.trial import Trial
 
 from mgnni.train.config import Config
+from mgnni.train.device import threads_per_process
 from mgnni.train.experiment import Experiment
 from mgnni.train.runs import Epoch
 from mgnni.train.search import OnProgress, Progress, Search
@@ -95,7 +95,7 @@ def work_together(
         on_progress (Callable[[Progress], None], optional): Called after every epoch and trial.
     """
     threads = torch.get_num_threads()
-    each = max((os.cpu_count() or 1) // jobs, 1) if jobs > 1 else threads
+    each = threads_per_process(jobs)
     search = study.search
     # As plain data: options of a model cannot be pickled.
     options = ("source", "runs", "together", "device", "deterministic")
@@ -109,7 +109,7 @@ def work_together(
     for process in others:
         process.start()
     try:
-        torch.set_num_threads(min(each, threads))
+        torch.set_num_threads(each)
         Worker(study, on_progress).run()
         for process in others:
             process.join()
