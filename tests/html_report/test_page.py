@@ -205,7 +205,7 @@ def test_copies_of_a_training_are_counted_once(marked):
     assert trained(results) == results[:1]
     text = make_page(results, {}, "")
     assert "1 training with 2 runs on 1 dataset" in text
-    assert "2 more results are copies of these, in other experiments." in text
+    assert "Copies of them in other experiments: 2." in text
     assert "of a/x/red, which is the same training" in text
     assert len(trained(read_results([root / "b", root / "c"]))) == 1  # without the original
 

@@ -163,7 +163,7 @@ def _summary(results: Sequence[Result], datasets: Sequence[str]) -> str:
         f"{len(once)} training{'s' * (len(once) > 1)} with {runs:,} run{'s' * (runs > 1)} on "
         f"{len(datasets)} dataset{'s' * (len(datasets) > 1)}, "
         f"{duration(sum(one.seconds for one in once))} of computing."
-        + (f" {copies} more results are copies of these, in other experiments." if copies else "")
+        + f" Copies of them in other experiments: {copies:,}." * bool(copies)
     )
 
 
@@ -250,9 +250,9 @@ def _facts(result: Result, experiments: Mapping[str, Experiment]) -> Iterator[tu
     if report.get("peak_memory"):
         yield "Peak memory", size(report["peak_memory"])
     versions = report.get("versions", {})
-    commit = f", commit {report['commit'][:12]}" if report.get("commit") else ""
-    shown = ", ".join(f"{package} {number}" for package, number in versions.items())
-    yield "Versions", f"{shown}{commit}" or DASH
+    shown = [f"{package} {number}" for package, number in versions.items()]
+    shown += [f"commit {report['commit'][:12]}"] if report.get("commit") else []
+    yield "Versions", ", ".join(shown) or DASH
     if result.copy_of:
         yield "Copy", f"of {result.copy_of}, which is the same training"
     yield "Folder", str(result.folder)

@@ -71,6 +71,7 @@ def test_numbers_as_categories_are_sorted_as_numbers(write: Write) -> None:
 AMOUNTS = {
     "thousands": (["$1,200.50", "$30", "-$4.5", "$ 7"], [1200.5, 30, -4.5, 7]),
     "only thousands": (["$1,200", "$850", "$1,234,567"], [1200, 850, 1234567]),
+    "yen": (["¥1,200", "¥850", "¥12,345"], [1200, 850, 12345]),
     "before": (["€ 30", "€45.5", "€ -2"], [30, 45.5, -2]),
     "after": (["30 €", "4.25€", "5\u00a0€"], [30, 4.25, 5]),
     "percent": (["12 %", "12.5%", "+0.125 %", "-3%"], [12, 12.5, 0.125, -3]),
@@ -84,7 +85,7 @@ def test_amounts_are_numbers(write: Write, name: str) -> None:
     x, names = features(folder)
     assert names == ("f",)
     np.testing.assert_allclose(x[:, 0], expected, rtol=1e-6)
-    symbol = next(mark for mark in "$€%" if mark in cells[0])
+    symbol = next(mark for mark in "$€¥%" if mark in cells[0])
     assert any(f"'f': read as numbers in {symbol}" in note for note in read_graphs(folder).notes)
     assert len(features(folder, categorical="f")[1]) == len(cells)
 

@@ -15,7 +15,7 @@ GROUPS = r"[1-9]\d{0,2}(%s\d{3})+"
 POINT = rf"(\d+|{GROUPS % ','})(\.\d+)?|\.\d+"
 COMMA = rf"(\d+|{GROUPS % '[.]'})(,\d+)?|,\d+"
 # No amount of these has exactly three decimals, so that the comma of 1,200 separates thousands.
-COMMA_GROUPS = "$£"
+COMMA_GROUPS = "$£¥₩"
 
 
 def symbols_of(table: Table, names: Iterable[str], cells: Mapping[str, Cells]) -> dict[str, str]:
