@@ -163,7 +163,8 @@ def _summary(results: Sequence[Result], datasets: Sequence[str]) -> str:
         f"{len(once)} training{'s' * (len(once) > 1)} with {runs:,} run{'s' * (runs > 1)} on "
         f"{len(datasets)} dataset{'s' * (len(datasets) > 1)}, "
         f"{duration(sum(one.seconds for one in once))} of computing."
-        + f" Copies of them in other experiments: {copies:,}." * bool(copies)
+        + f" Copies of them in other experiments: {copies:,}."
+        * bool(copies)
     )
 
 
