@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.data import benchmark_options, check_data
 from mgnni.data.catalog import benchmark_named
-from mgnni.data.tables.schema import TableOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -138,14 +137,11 @@ class Predict(Command):
         self, fitted: Fitted, options: dict[str, Any]
     ) -> tuple[Any, Any, Any, tuple[str, ...]]:
         """Return the graphs, ids and labels of their rows, and notes on how they were read."""
-        from mgnni.data.tables.read import read_graphs
-
         name = benchmark_named(self.graph)
         if name is None or (fitted.schema is not None and Path(self.graph).exists()):
             if options:
                 raise UsageError(f"--option is for a benchmark (got {self.graph!r}); leave it out")
-            tables = TableOptions(delimiter=self.delimiter)
-            file = read_graphs(Path(self.graph), tables, fitted.schema)
+            file = fitted.open(self.graph, self.delimiter)
             self._check_level(fitted, file.level)
             return file.graphs, file.ids, file.labels, file.notes
         if self.delimiter is not None:

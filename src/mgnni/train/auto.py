@@ -240,7 +240,8 @@ class _Contest:
             pace = best["seconds_per_epoch"] * len(self.experiment.runs)
             reached = 0 if self._state() is None else best["epochs"]
             found = self.budget.epochs(config.epochs, pace, spent, reached)
-            if found < config.epochs and depends_on_epochs(config):  # all epochs are repeated
+            cosine = depends_on_epochs(config.schedule, config.lr_period)
+            if found < config.epochs and cosine:  # all epochs are repeated
                 found = self.budget.epochs(config.epochs, pace, spent, 0)
             record["epochs"] = found
         record["notes"] = notes_on(record, self.rows)
@@ -252,7 +253,8 @@ class _Contest:
         if contender is None or len(experiment.runs) > 1:
             return None
         config = contender.experiment.config
-        if self.record["epochs"] < config.epochs and depends_on_epochs(config):
+        cosine = depends_on_epochs(config.schedule, config.lr_period)
+        if cosine and self.record["epochs"] < config.epochs:
             return None
         if get_rule(experiment.rule).needs_test_curve:
             return None

@@ -17,7 +17,7 @@ from torch_geometric.data import Data, Dataset
 from mgnni.data.metric_names import gain
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
-from mgnni.data.tables.schema import Schema
+from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.errors import ArgumentError, DataError, check_choice
 from mgnni.files import atomic_write
 from mgnni.layers.blocks import state_names
@@ -163,10 +163,13 @@ class Fitted:
             )
         return self.open(data).graphs
 
-    def open(self, data: Any) -> GraphFile:
-        """Read a path or a PyG object with the schema of the training."""
+    def open(self, data: Any, delimiter: str | None = None) -> GraphFile:
+        """Read a path or a PyG object with the schema of the training.
+
+        Text tables have the delimiter of the training, unless another one is given.
+        """
         if isinstance(data, (str, Path)):
-            return read_graphs(Path(data), schema=self.schema)
+            return read_graphs(Path(data), TableOptions(delimiter=delimiter), self.schema)
         if isinstance(data, (Data, Dataset, Sequence)):
             return from_pyg(data, schema=self.schema)
         raise ArgumentError(

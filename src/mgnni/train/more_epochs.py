@@ -13,6 +13,7 @@ from typing import Any
 from mgnni.errors import DataError
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
+from mgnni.train.schedule import depends_on_epochs
 from mgnni.train.training import Training
 
 ENTRY = "config.epochs"  # of the header of a training, which may grow
@@ -33,7 +34,7 @@ def asks_for_more(folder: Path, there: dict[str, Any], header: dict[str, Any]) -
     before, now = known.get("epochs") if isinstance(known, dict) else None, config.get("epochs")
     if not (isinstance(before, int) and isinstance(now, int) and before < now):
         return False
-    if config.get("schedule") == "cosine" and config.get("lr_period") is None:
+    if depends_on_epochs(config.get("schedule"), config.get("lr_period")):
         raise DataError(
             f"{folder}: a training with schedule cosine cannot go on after its {before} epochs "
             f"(asked for: {now}), as its learning rate is zero by then; train again with another "

@@ -7,9 +7,9 @@ import math
 from mgnni.train.config import Config
 
 
-def depends_on_epochs(config: Config) -> bool:
+def depends_on_epochs(schedule: str, lr_period: int | None) -> bool:
     """Return whether the learning rate of an epoch depends on the largest number of epochs."""
-    return config.schedule == "cosine" and config.lr_period is None
+    return schedule == "cosine" and lr_period is None
 
 
 def lr_factor(config: Config, epoch: int) -> float:

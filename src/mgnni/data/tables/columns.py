@@ -157,7 +157,8 @@ def edge_roles(table: Table, options: TableOptions, level: str, weighted: bool |
     if twice:
         raise DataError(
             f"{table.path}: source, target, weight and graph must be different columns (got "
-            f"{listed(twice)} twice); name each with its option, for example --target"
+            f"{listed(twice)} twice); "
+            f"{table.advice('name each with its option, for example --target', 'rename one')}"
         )
     return EdgeRoles(ends[0], ends[1], weight, graph)
 
