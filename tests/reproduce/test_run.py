@@ -106,8 +106,8 @@ def test_a_stored_cell_is_known_by_its_settings(tmp_path):
 def test_a_report_that_another_process_stored_with_other_settings_is_kept(tmp_path):
     run(cell(), tmp_path)
     before = report_of(cell(), tmp_path)
-    refused = run(replace(cell(), seeds=(5,)), tmp_path)
-    assert "2 runs missing" in refused.error
+    refused = run(cell(study=tiny(rows=[{"name": "gcn", "changes": {"lr": 0.05}}])), tmp_path)
+    assert "lr 0.02, now 0.05" in refused.error
     assert "--replace" in refused.error
     assert report_of(cell(), tmp_path) == before
 

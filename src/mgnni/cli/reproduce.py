@@ -57,8 +57,8 @@ class Reproduce(Command):
     table: bool = False
     """Train nothing, only show what is stored."""
     replace: bool = False
-    """Train again what was made with other settings or fewer seeds than asked for, also if it was
-    interrupted."""
+    """Train again what was made with other settings, also if it was interrupted. Seeds that are
+    missing in a table by validation are added without it."""
     device: str = field(default="auto", metadata={"choices": ("auto", "cpu", "cuda")})
     """Where to compute; auto uses a GPU if there is one."""
     jobs: int | None = field(default=None, metadata={"unset": "one, in as many processes as help"})
@@ -108,6 +108,7 @@ class Reproduce(Command):
     def _train(self, cells: list[Cell], output: Path) -> dict[str, str]:
         """Train what is missing; return why cells failed."""
         from mgnni.cli.reproduce_output import Progress
+        from mgnni.reproduce.more_seeds import can_add
         from mgnni.reproduce.overview import stored_cells
         from mgnni.reproduce.run import run_cells
         from mgnni.reproduce.store import DONE, OTHER
@@ -115,7 +116,9 @@ class Reproduce(Command):
         writable_folder(output)
         found = stored_cells(cells, output)
         kept = (DONE,) if self.replace else (DONE, OTHER)
-        missing = [cell for cell, one in found.items() if one.state not in kept]
+        missing = [
+            cell for cell, one in found.items() if one.state not in kept or can_add(cell, one)
+        ]
         progress = Progress(found, missing, self.jobs)
         outcomes = run_cells(
             missing,

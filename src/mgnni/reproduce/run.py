@@ -16,9 +16,12 @@ from typing import Any
 from mgnni.data.catalog import find_entry
 from mgnni.errors import DataError, MgnniError
 from mgnni.reproduce.kinds import KINDS
+from mgnni.reproduce.more_seeds import add_seeds, can_add
 from mgnni.reproduce.store import (
     DONE,
+    MORE_SEEDS,
     OTHER,
+    Stored,
     clear,
     copy_of_other,
     forget_failure,
@@ -67,31 +70,29 @@ def run_cell(
         on_epoch (Callable[[Epoch], None]): Called after every epoch.
         replaces (bool, optional): Whether to start anew if the folder has a report, or an
             interrupted training, with other settings; otherwise the cell fails, and the folder
-            stays as it is. (default: :obj:`False`)
+            stays as it is. Missing seeds are added to a report with the same settings in both
+            cases, if :func:`can_add` says so. (default: :obj:`False`)
     """
     start = time.perf_counter()
     try:
         there = stored(cell, output)  # another process may have finished it
         if there.state == DONE:
             return Outcome(cell, there.report)
-        if there.state == OTHER:
+        adds = can_add(cell, there)
+        if there.state == OTHER and not adds:
             if not replaces:  # it was stored after the cells to train were selected
                 raise DataError(
                     f"{cell.folder(output)}: must hold no report with other settings (got "
                     f"{there.why}); --replace trains it again"
                 )
-            clear(cell, output)  # only now, so that no report is lost before its turn
-        kind = KINDS[cell.study.kind]
-        report = copy_of_other(cell, output, kind.adds) if kind.shared else None
-        if report is None:
-            try:
-                found = kind.measure(cell, cell.folder(output), device, on_epoch)
-            except OtherTrainingError as error:  # interrupted, with other settings or versions
-                if not replaces:
-                    raise DataError(f"{error}; --replace starts it anew") from error
-                clear(cell, output)
-                found = kind.measure(cell, cell.folder(output), device, on_epoch)
-            report = keep(cell, output, found)
+            clear(cell.folder(output))  # only now, so that no report is lost before its turn
+        try:
+            report = _measure(cell, output, there, device, on_epoch)
+        except OtherTrainingError as error:  # interrupted, with other settings or versions
+            if not replaces:
+                raise DataError(f"{error}; --replace starts it anew") from error
+            clear(cell.folder(output) / MORE_SEEDS if adds else cell.folder(output))
+            report = _measure(cell, output, there, device, on_epoch)
     # One cell that fails, for whatever reason, does not stop the others.
     except Exception as error:
         message = " ".join(str(error).split())
@@ -101,6 +102,17 @@ def run_cell(
         return Outcome(cell, None, message, time.perf_counter() - start)
     forget_failure(cell, output)
     return Outcome(cell, report, "", time.perf_counter() - start)
+
+
+def _measure(
+    cell: Cell, output: Path, there: Stored, device: str, on_epoch: OnEpoch
+) -> dict[str, Any]:
+    """Train a cell, or its missing seeds, or copy its report; return what was stored."""
+    if can_add(cell, there):
+        return add_seeds(cell, output, there, device, on_epoch)
+    kind = KINDS[cell.study.kind]
+    report = copy_of_other(cell, output, kind.adds) if kind.shared else None
+    return report or keep(cell, output, kind.measure(cell, cell.folder(output), device, on_epoch))
 
 
 def run_cells(

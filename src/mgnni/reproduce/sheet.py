@@ -110,7 +110,7 @@ def state_notes(study: Study, found: Found, command: str) -> list[str]:
         some = ", ".join(changed[:NAMED]) + (" ..." if len(changed) > NAMED else "")
         notes.append(
             f"{CHANGED} made with other settings or fewer seeds than the definition has now "
-            f"({len(changed)}: {some}); `{command} --replace` trains them again."
+            f"({len(changed)}: {some}); `{command} --replace` trains them again, or adds the seeds."
         )
     return notes
 

@@ -18,6 +18,7 @@ from mgnni.train.report import to_json
 from mgnni.train.runs import Run
 
 REPORT, CONFIG, FAILURE = "report.json", "config.json", "failed.json"
+MORE_SEEDS = "more_seeds"  # folder inside that of a cell, for seeds that are being added
 MISSING, DONE, OTHER = "missing", "done", "other"
 WRONG = (KeyError, TypeError, AttributeError, ValueError)  # errors of a report of another shape
 
@@ -28,14 +29,16 @@ class Stored:
 
     Attributes:
         state: ``"missing"``, ``"done"``, or ``"other"``, a report made with other settings than
-            the definition has now.
+            the definition has now, or with fewer seeds.
         report: The report, if there is one.
         why: The first setting that differs.
+        seeds: Seeds without any run, if they are all that is missing.
     """
 
     state: str
     report: dict[str, Any] | None = None
     why: str = ""
+    seeds: tuple[int, ...] = ()
 
 
 def stored(cell: Cell, output: Path) -> Stored:
@@ -53,13 +56,16 @@ def stored(cell: Cell, output: Path) -> Stored:
         return Stored(MISSING)
     try:
         why = _difference(cell, report)
+        seeds: tuple[int, ...] = ()
+        if not why and (missing := _missing(cell, report)):
+            why, seeds = f"{len(missing)} runs missing", _whole_seeds(missing, report)
         scores(report, cell.rule)
     except WRONG as error:
         raise DataError(
             f"{path}: must be a report of mgnni reproduce (got {type(error).__name__}: {error}); "
             "delete it to train again"
         ) from error
-    return Stored(OTHER if why else DONE, report, why)
+    return Stored(OTHER if why else DONE, report, why, seeds)
 
 
 def _difference(cell: Cell, report: Mapping[str, Any]) -> str:
@@ -79,9 +85,19 @@ def _difference(cell: Cell, report: Mapping[str, Any]) -> str:
     # A training that recorded the test curve can be scored by other rules than its own.
     if report["protocol"]["rule"] != cell.rule and not scores(report, cell.rule):
         return f"rule {report['protocol']['rule']}, now {cell.rule}"
-    runs = {(run["split"], run["seed"]) for run in report["runs"]}
-    missing = {(run.split, run.seed) for run in runs_of_cell(cell, report["data"]["splits"])} - runs
-    return f"{len(missing)} runs missing" if missing else ""
+    return ""
+
+
+def _missing(cell: Cell, report: Mapping[str, Any]) -> set[Run]:
+    """Return the runs of a cell that a report does not have."""
+    there = {Run(run["split"], run["seed"]) for run in report["runs"]}
+    return set(runs_of_cell(cell, report["data"]["splits"])) - there
+
+
+def _whole_seeds(missing: set[Run], report: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the seeds of missing runs; none if the report has a run with one of them."""
+    seeds = {run.seed for run in missing}
+    return () if seeds & {run["seed"] for run in report["runs"]} else tuple(sorted(seeds))
 
 
 def _settings(config: Config) -> dict[str, Any]:
@@ -116,6 +132,7 @@ def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] |
                 (report["dataset"], report["quick"]) == (cell.column.dataset, cell.quick)
                 and (not entry or entry in report)
                 and not _difference(cell, report)
+                and not _missing(cell, report)
             )
         except WRONG:  # not a report of ours, or damaged
             continue
@@ -140,13 +157,20 @@ def runs_of_cell(cell: Cell, splits: int) -> tuple[Run, ...]:
     return tuple(Run(split, seed) for split in chosen for seed in cell.chosen_seeds)
 
 
-def keep(cell: Cell, output: Path, report: Mapping[str, Any]) -> dict[str, Any]:
+def keep(
+    cell: Cell,
+    output: Path,
+    report: Mapping[str, Any],
+    header: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Store the report of a finished cell in a compact form, and remove everything else.
 
     Args:
         cell (Cell): The cell.
         output (Path): Folder of all experiments.
         report (Mapping[str, Any]): The report of its training, perhaps with more entries.
+        header (Mapping[str, Any], optional): What to store as ``config.json``; ``None`` keeps that
+            of the training. (default: :obj:`None`)
     """
     folder = cell.folder(output)
     compact = {**report, "experiment": str(cell), "quick": cell.quick, "options": cell.options}
@@ -156,7 +180,7 @@ def keep(cell: Cell, output: Path, report: Mapping[str, Any]) -> dict[str, Any]:
         for run in report["runs"]
     ]
     # The report is last, so that a process that dies in between leaves a complete training.
-    header = json.loads((folder / CONFIG).read_text("utf-8"))
+    header = header or json.loads((folder / CONFIG).read_text("utf-8"))
     _write(folder / CONFIG, header)
     _write(folder / REPORT, compact)
     for name in (*FILES, ".lock", FAILURE):
@@ -165,10 +189,14 @@ def keep(cell: Cell, output: Path, report: Mapping[str, Any]) -> dict[str, Any]:
     return compact
 
 
-def clear(cell: Cell, output: Path) -> None:
-    """Remove what is stored of a cell, and nothing else."""
+def clear(folder: Path) -> None:
+    """Remove the files of a training, and nothing else.
+
+    Args:
+        folder (Path): Folder of a cell, or of the seeds that are added to it.
+    """
     for name in (*FILES, ".lock", FAILURE):
-        (cell.folder(output) / name).unlink(missing_ok=True)
+        (folder / name).unlink(missing_ok=True)
 
 
 def record_failure(cell: Cell, output: Path, message: str) -> None:

@@ -1,0 +1,109 @@
+"""Seeds are added to a stored report, which then equals that of one training with all seeds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from mgnni.reproduce.more_seeds import can_add
+from mgnni.reproduce.run import run_cell
+from mgnni.reproduce.store import stored
+from reproduce.cases import cell, lasting, run, tiny
+
+
+def with_seeds(*seeds, row="gcn", study=None):
+    return replace(cell(row, study), seeds=seeds)
+
+
+def report_of(one, output):
+    return json.loads((one.folder(output) / "report.json").read_text())
+
+
+@pytest.mark.parametrize("row", ["gcn", "mgnni"])
+def test_added_seeds_end_in_the_report_of_one_training(tmp_path, row):
+    whole = with_seeds(0, 1, 2, row=row)
+    assert run(whole, tmp_path / "whole").error == ""
+    for seeds in ((1,), (0, 1), (0, 1, 2)):
+        assert run(with_seeds(*seeds, row=row), tmp_path / "parts").error == ""
+    one, other = (report_of(whole, tmp_path / place) for place in ("whole", "parts"))
+    parts = other.pop("parts")
+    assert [part["seeds"] for part in parts] == [[1], [0], [2]]
+    assert sum(part["seconds"] for part in parts) == pytest.approx(other["seconds"])
+    for key in ("mean", "std"):
+        scores = [(r["score"].pop(key), r["scores"]["validation"].pop(key)) for r in (one, other)]
+        assert scores[0] == pytest.approx(scores[1], rel=1e-12)
+    for report in (one, other):
+        report.pop("attention", None)  # of one run only, the first of the first training
+    # Several runs are trained as one model or one by one, so their solves are counted in groups.
+    if row == "gcn":
+        assert lasting(one) == lasting(other)
+    else:
+        for report in (one, other):
+            assert (
+                report["solver"]["forward"]["failures"] == 0 < report["solver"]["forward"]["solves"]
+            )
+        assert other["runs"] == one["runs"]
+        assert other["confusion"] == one["confusion"]
+    assert sorted(path.name for path in whole.folder(tmp_path / "parts").iterdir()) == [
+        "config.json",
+        "report.json",
+    ]
+    header = json.loads((whole.folder(tmp_path / "parts") / "config.json").read_text())
+    assert header["runs"] == [
+        {name: run[name] for name in ("split", "seed")} for run in one["runs"]
+    ]
+    assert stored(whole, tmp_path / "parts").state == "done"
+
+
+def test_interrupted_seeds_leave_the_stored_report_and_are_continued(tmp_path):
+    def interrupt(epoch):
+        if epoch.epoch == 7:
+            raise KeyboardInterrupt
+
+    assert run(with_seeds(0), tmp_path).error == ""
+    before, both = report_of(cell(), tmp_path), with_seeds(0, 1)
+    with pytest.raises(KeyboardInterrupt):
+        run(both, tmp_path, interrupt)
+    assert report_of(cell(), tmp_path) == before
+    seen = []
+    assert run(both, tmp_path, lambda epoch: seen.append(epoch.epoch)).error == ""
+    assert seen[0] > 1, "it went on"
+    assert {one["seed"] for one in report_of(cell(), tmp_path)["runs"]} == {0, 1}
+
+
+def test_other_seeds_than_the_interrupted_ones_are_trained_only_if_asked(tmp_path):
+    def interrupt(epoch):
+        raise KeyboardInterrupt
+
+    assert run(with_seeds(0), tmp_path).error == ""
+    with pytest.raises(KeyboardInterrupt):
+        run(with_seeds(0, 1), tmp_path, interrupt)
+    refused = run(with_seeds(0, 2), tmp_path)
+    assert "--replace" in refused.error
+    done = run_cell(with_seeds(0, 2), tmp_path, "cpu", lambda epoch: None, replaces=True)
+    assert done.error == ""
+    assert {one["seed"] for one in done.report["runs"]} == {0, 2}
+
+
+def test_seeds_are_not_added_to_a_report_of_other_data(tmp_path):
+    assert run(with_seeds(0), tmp_path).error == ""
+    path = cell().folder(tmp_path) / "report.json"
+    report = json.loads(path.read_text())
+    report["data"]["fingerprint"] = "0" * 16
+    path.write_text(json.dumps(report))
+    refused = run(with_seeds(0, 1), tmp_path)
+    assert "must be trained on the same data" in refused.error
+    assert json.loads(path.read_text()) == report
+
+
+@pytest.mark.parametrize("rule", ["gin", "fold-max"])
+def test_rules_that_use_test_data_need_all_seeds_in_one_training(tmp_path, rule):
+    study = tiny(rule=rule)
+    assert run(with_seeds(0, study=study), tmp_path).error == ""
+    asked = with_seeds(0, 1, study=study)
+    assert not can_add(asked, stored(asked, tmp_path))
+    assert "--replace" in run(asked, tmp_path).error
+    honest = with_seeds(0, 1)  # the stored training has test curves, which are not kept
+    assert not can_add(honest, stored(honest, tmp_path))
