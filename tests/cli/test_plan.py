@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from cli.tables import write_graphs
 from mgnni.cli.app import main
 from mgnni.cli.plan import size, time_of
 
@@ -87,6 +88,15 @@ def test_two_trainings_on_terms_do_not_share_a_folder(tmp_path, capsys):
     assert f"{model}: another process is training here; wait for it, or choose another" in error
     assert [path.name for path in model.iterdir()] == [".lock"]
     assert main(command) == 0  # the other one has ended
+
+
+def test_a_refused_command_leaves_no_empty_folder(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_graphs(tmp_path / "many")  # stored terms are for one graph
+    assert main(["precompute", "many"]) != 0
+    assert main(["minibatch", "many"]) != 0
+    assert "give the output folder of mgnni precompute" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_training_on_terms_names_what_it_needs(tmp_path, capsys, monkeypatch):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import plotly.graph_objects
 import pytest
+import torch
+from torch_geometric.data import Data
 
 from html_report.conftest import HOSTILE
 from mgnni.errors import ArgumentError, MgnniError
@@ -132,6 +134,18 @@ def test_what_a_result_is_worth_is_drawn(tmp_path):
     assert all(plotly_figure(spec).data for spec in Outline(text).specs)
 
 
+def test_errors_of_several_runs_are_told_apart_from_the_run_that_is_drawn(tmp_path):
+    nodes = torch.arange(20)
+    edges = torch.stack([torch.cat([nodes, 19 - nodes]), torch.cat([19 - nodes, nodes])])
+    graph = Data(x=torch.eye(20), edge_index=edges, y=nodes.double())
+    options = {"model": "linear", "task": "regression", "epochs": 2, "device": "cpu"}
+    fit(graph, num_splits=2, split="all", output=tmp_path / "run", **options)
+    text = make_page(read_results([tmp_path / "run"]), {}, "")
+    assert re.search(r"<dd>[^<]*: MAE [^<]*, R² [^<]*, mean over 2 runs</dd>", text)
+    assert ">model, mean over 2 runs</th>" in text
+    assert "test rows of the best run on validation data, split " in text
+
+
 def changed(folder, change, names=("run",)):
     """Copies of a training with a changed report, below a folder."""
     for name in names:
@@ -208,6 +222,56 @@ def test_copies_of_a_training_are_counted_once(marked):
     assert "Copies of them in other experiments: 2." in text
     assert "of a/x/red, which is the same training" in text
     assert len(trained(read_results([root / "b", root / "c"]))) == 1  # without the original
+
+
+def test_the_best_mean_is_named_only_among_comparable_results(marked):
+    means = {"a": 0.5, "b": 0.75}
+
+    def best(more=lambda report, name: None):
+        def change(report, name):
+            report["score"]["mean"] = means[name]
+            more(report, name)
+
+        root = changed(marked, change, means)
+        text = make_page(read_results([root]), {}, "")
+        shutil.rmtree(root)
+        return "Best mean" in text
+
+    def other_splits(report, name):
+        if name == "a":
+            report["runs"] = report["runs"][:1]
+            report["classification"]["runs"] = report["classification"]["runs"][:1]
+
+    def other_rows(report, name):
+        report["data"]["split_fingerprints"] = [name, name]
+
+    assert best()
+    assert best(lambda report, name: name == "a" and report["data"].pop("split_fingerprints"))
+    assert not best(other_rows)
+    assert not best(lambda report, name: report["protocol"].update(rule=name)), "two rules"
+    assert not best(other_splits)
+    assert not best(lambda report, name: report["score"].update(mean=0.5)), "both are the best"
+
+
+def test_a_result_with_added_seeds_says_where_each_was_trained(marked):
+    def add(report, _):
+        part = {"versions": {"mgnni": "0.1.0"}, "device": "cpu (1 thread)"}
+        report["seconds"] = 50.0
+        report["parts"] = [
+            {**part, "seeds": [0, 1], "seconds": 20.0, "commit": "0123456789abcdef+"},
+            {**part, "seeds": [2], "seconds": 30.0, "commit": "f" * 40, "device": "cuda (H200)"},
+        ]
+
+    text = make_page(read_results([changed(marked, add)]), {}, "")
+    assert (
+        "<dd>50.0 s: seeds 0, 1: 20.0 s on cpu (1 thread); seed 2: 30.0 s on cuda (H200)</dd>"
+        in text
+    )
+    assert (
+        "<dd>seeds 0, 1: mgnni 0.1.0, commit 0123456789ab+; seed 2: mgnni 0.1.0, "
+        f"commit {'f' * 12}</dd>" in text
+    )
+    assert ">cpu (1 thread), cuda (H200)</td>" in text, "in the table of times"
 
 
 def portfolio_rows(text):

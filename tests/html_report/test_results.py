@@ -160,6 +160,7 @@ def test_long_labels_are_cut_in_the_middle_and_stay_different():
         lambda report: report["classification"]["runs"].pop(),
         lambda report: report.update(solver=None),
         lambda report: report.update(portfolio={"chosen": "mlp", "candidates": []}),
+        lambda report: report.update(parts=[{"seeds": [0]}]),
         lambda report: report.update(attention={"nodes": [1], "predicted": [], "weights": []}),
     ],
 )

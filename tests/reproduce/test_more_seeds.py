@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from mgnni.cli.reproduce_output import Progress
+from mgnni.reproduce import more_seeds
 from mgnni.reproduce.more_seeds import can_add
 from mgnni.reproduce.run import run_cell
 from mgnni.reproduce.store import stored
@@ -34,8 +36,6 @@ def test_added_seeds_end_in_the_report_of_one_training(tmp_path, row):
     for key in ("mean", "std"):
         scores = [(r["score"].pop(key), r["scores"]["validation"].pop(key)) for r in (one, other)]
         assert scores[0] == pytest.approx(scores[1], rel=1e-12)
-    for report in (one, other):
-        report.pop("attention", None)  # of one run only, the first of the first training
     # Several runs are trained as one model or one by one, so their solves are counted in groups.
     if row == "gcn":
         assert lasting(one) == lasting(other)
@@ -46,6 +46,7 @@ def test_added_seeds_end_in_the_report_of_one_training(tmp_path, row):
             )
         assert other["runs"] == one["runs"]
         assert other["confusion"] == one["confusion"]
+        assert other["attention"] == one["attention"], "of the best run on validation data"
     assert sorted(path.name for path in whole.folder(tmp_path / "parts").iterdir()) == [
         "config.json",
         "report.json",
@@ -107,3 +108,106 @@ def test_rules_that_use_test_data_need_all_seeds_in_one_training(tmp_path, rule)
     assert "--replace" in run(asked, tmp_path).error
     honest = with_seeds(0, 1)  # the stored training has test curves, which are not kept
     assert not can_add(honest, stored(honest, tmp_path))
+
+
+def change(one, output, change_report):
+    """Change the stored report of a cell."""
+    path = one.folder(output) / "report.json"
+    report = json.loads(path.read_text())
+    change_report(report)
+    path.write_text(json.dumps(report))
+
+
+@pytest.mark.parametrize("better", [0, 1])
+def test_the_attention_shown_is_that_of_the_best_run_of_all_seeds(tmp_path, better):
+    one, two = with_seeds(0, row="mgnni"), with_seeds(0, 1, row="mgnni")
+
+    def set_validation(report):
+        for entry in report["runs"]:
+            shown = entry["split"] == report["attention"]["split"]
+            entry["val"]["accuracy"] = 2.0 if better == 0 and shown else -1.0
+
+    assert run(one, tmp_path).error == ""
+    change(one, tmp_path, set_validation)
+    assert run(two, tmp_path).error == ""
+    assert report_of(two, tmp_path)["attention"]["seed"] == better
+
+
+def test_seeds_are_added_to_a_report_of_an_early_version(tmp_path):
+    def make_early(report):
+        for name in ("processes", "peak_memory", "commit", "scores"):
+            del report[name]
+
+    assert run(with_seeds(0), tmp_path).error == ""
+    change(cell(), tmp_path, make_early)
+    assert run(with_seeds(0, 1), tmp_path).error == ""
+    report = report_of(cell(), tmp_path)
+    assert [part["seeds"] for part in report["parts"]] == [[0], [1]]
+    assert report["peak_memory"] is None
+    assert report["scores"]["validation"]["n"] == report["score"]["n"] == 4
+
+
+def test_seeds_that_another_experiment_has_are_not_trained_again(tmp_path):
+    other = replace(tiny(), name="another")
+    assert run(with_seeds(0), tmp_path).error == ""
+    assert run(with_seeds(0, study=other), tmp_path).report["copy_of"] == str(cell())
+    assert run(with_seeds(0, 1), tmp_path).error == ""
+    epochs = []
+    copied = run(with_seeds(0, 1, study=other), tmp_path, epochs.append)
+    assert (copied.error, epochs) == ("", [])
+    assert copied.report["runs"] == report_of(cell(), tmp_path)["runs"]
+
+
+def test_a_copy_with_more_seeds_is_no_copy(tmp_path):
+    other = replace(tiny(), name="another")
+    assert run(with_seeds(0), tmp_path).error == ""
+    assert run(with_seeds(0, study=other), tmp_path).report["copy_of"] == str(cell())
+    assert "copy_of" not in run(with_seeds(0, 1, study=other), tmp_path).report
+
+
+def test_what_a_process_left_that_died_after_adding_seeds_does_not_matter(tmp_path, monkeypatch):
+    def die(folder):
+        raise KeyboardInterrupt
+
+    assert run(with_seeds(0), tmp_path).error == ""
+    monkeypatch.setattr(more_seeds, "clear", die)
+    with pytest.raises(KeyboardInterrupt):
+        run(with_seeds(0, 1), tmp_path)
+    monkeypatch.undo()
+    assert stored(with_seeds(0, 1), tmp_path).state == "done"
+    assert run(with_seeds(0, 1, 2), tmp_path).error == ""
+    report = report_of(cell(), tmp_path)
+    assert [part["seeds"] for part in report["parts"]] == [[0], [1], [2]]
+    assert {path.name for path in cell().folder(tmp_path).iterdir()} == {
+        "config.json",
+        "report.json",
+    }
+
+
+def test_a_cell_that_is_replaced_keeps_nothing_of_seeds_that_were_being_added(tmp_path):
+    def interrupt(epoch):
+        raise KeyboardInterrupt
+
+    assert run(with_seeds(0), tmp_path).error == ""
+    with pytest.raises(KeyboardInterrupt):
+        run(with_seeds(0, 1), tmp_path, interrupt)
+    study = tiny(rows=[{"name": "gcn", "changes": {"lr": 0.05}}])
+    one = with_seeds(0, study=study)
+    assert run_cell(one, tmp_path, "cpu", lambda epoch: None, replaces=True).error == ""
+    assert {path.name for path in one.folder(tmp_path).iterdir()} == {"config.json", "report.json"}
+    assert run(with_seeds(0, 1, study=study), tmp_path).error == ""
+
+
+def test_seeds_are_not_added_on_some_of_the_splits(tmp_path):
+    assert run(with_seeds(0), tmp_path).error == ""
+    asked = with_seeds(0, 1, study=tiny(splits=[0]))
+    there = stored(asked, tmp_path)
+    assert (there.state, there.why, there.seeds) == ("other", "1 runs missing", ())
+
+
+def test_the_time_left_is_that_of_the_seeds_that_are_added(tmp_path):
+    assert run(with_seeds(0), tmp_path).error == ""
+    change(cell(), tmp_path, lambda report: report.update(seconds=60.0))
+    asked = with_seeds(0, 1, 2)
+    progress = Progress({asked: stored(asked, tmp_path)}, [asked], None)
+    assert progress.pace.left(list(progress.left.values())) == 120

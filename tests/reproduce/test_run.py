@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import signal
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,8 +13,8 @@ import pytest
 from mgnni.errors import ConvergenceError
 from mgnni.reproduce import kinds
 from mgnni.reproduce.run import Pace, run_cell, run_cells
-from mgnni.reproduce.store import DONE, copy_of_other, stored
-from reproduce.cases import cell, lasting, run, tiny
+from mgnni.reproduce.store import DONE, copy_of_other, locked, stored
+from reproduce.cases import cell, killed, lasting, run, tiny
 
 
 @contextmanager
@@ -71,6 +69,17 @@ def test_an_interrupted_cell_with_other_settings_is_replaced_only_if_asked(tmp_p
     (done,) = run_cells([other], tmp_path, device="cpu", jobs=None, follow=quiet, replaces=True)
     assert done.error == ""
     assert {one["seed"] for one in done.report["runs"]} == {5}
+
+
+def test_a_cell_that_another_process_trains_is_left_alone(tmp_path):
+    folder = cell().folder(tmp_path)
+    with locked(cell(), tmp_path):
+        before = sorted(folder.iterdir())
+        refused = run(cell(), tmp_path)
+        assert "another process is training here" in refused.error
+        assert sorted(folder.iterdir()) == before, "also no failure is stored"
+    assert run(cell(), tmp_path).error == ""
+    assert {path.name for path in folder.iterdir()} == {"config.json", "report.json"}
 
 
 def test_what_is_computed_once_is_told_apart_from_the_usual_epoch(tmp_path, monkeypatch):
@@ -178,15 +187,8 @@ def test_processes_give_the_same_reports(tmp_path):
         assert reports[0] == reports[1]
 
 
-def _killed(one, output, device, replaces):
-    """Train a cell; the process of gcn-narrow is killed."""
-    if one.row.name == "gcn-narrow":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return run(one, output)
-
-
 def test_cells_after_a_killed_process_are_trained(tmp_path, monkeypatch):
-    monkeypatch.setattr("mgnni.reproduce.run._in_pool", _killed)
+    monkeypatch.setattr("mgnni.reproduce.run._in_pool", killed)
     cells = tiny().cells()
     outcomes = list(run_cells(cells, tmp_path, device="cpu", jobs=2, follow=quiet))
     assert sorted(one.cell.row.name for one in outcomes) == ["gcn", "gcn-narrow", "mgnni"]

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch.nn import functional
@@ -6,6 +8,7 @@ from torch_geometric.data import Batch
 from mgnni import Propagation
 from mgnni.data.split import Split
 from mgnni.errors import ArgumentError
+from mgnni.train.batch_learner import BatchLearner
 from mgnni.train.ensemble import build_model
 from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.runs import INITIAL, Run, graph_order
@@ -197,3 +200,18 @@ def test_several_runs_are_refused():
 def test_rings_can_be_told_apart():
     made = trained(graph_task(40), config(**GRAPHS, epochs=40, lr=0.03), runs(2))
     assert all(one.test["accuracy"] > 0.8 for one in made.finished)
+
+
+def test_of_a_resumed_mesh_only_the_first_process_has_the_solves_of_its_checkpoint():
+    task, chosen = graph_task(), config(batch_size=3)
+    first = begun(task, chosen)
+    first.train_epoch(1)
+    solves = first.certificates.forward.solves
+    assert solves > 0
+    found = []
+    for rank in range(2):
+        mesh = SimpleNamespace(rows=1, columns=1, size=2, rank=rank, barrier=lambda: None)
+        learner = BatchLearner(task, chosen, [FIRST], first.fabric, mesh)
+        learner.load_state(first.state())
+        found.append(learner.certificates.forward.solves)
+    assert found == [solves, 0], "their sum is that of the checkpoint"

@@ -25,7 +25,6 @@ from mgnni.solve.columns import COLUMNS
 from mgnni.solve.expansion import resolvent
 from mgnni.solve.stored_terms import StoredTerms
 
-GIB = 2**30
 SHARE = 0.6  # of the tolerance that the truncation gets, about
 STACKS = 5.4  # states of all scales that a fast step holds besides the graph
 HALF = 6.0  # time of a product with float16 vectors, by cuSPARSE, over that of our kernels

@@ -57,8 +57,8 @@ class Reproduce(Command):
     table: bool = False
     """Train nothing, only show what is stored."""
     replace: bool = False
-    """Train again what was made with other settings, also if it was interrupted. Seeds that are
-    missing in a table by validation are added without it."""
+    """Train again what was made with other settings, also if it was interrupted. If only seeds are
+    missing and epochs are chosen on validation data, they are added without this option."""
     device: str = field(default="auto", metadata={"choices": ("auto", "cpu", "cuda")})
     """Where to compute; auto uses a GPU if there is one."""
     jobs: int | None = field(default=None, metadata={"unset": "one, in as many processes as help"})

@@ -18,6 +18,7 @@ from mgnni.cli.progress import follow_training
 from mgnni.cli.terminal import console_for, paragraph, span
 from mgnni.data.catalog import find_entry
 from mgnni.errors import MgnniError
+from mgnni.reproduce.more_seeds import to_train
 from mgnni.reproduce.overview import by_study, draw, status, tables
 from mgnni.reproduce.run import Outcome, Pace
 from mgnni.reproduce.sheet import Sheet, ours
@@ -39,7 +40,8 @@ class Progress:
     def __init__(
         self, found: Mapping[Cell, Stored], missing: Sequence[Cell], jobs: int | None
     ) -> None:
-        self.total, self.left, self.jobs = len(missing), list(missing), jobs
+        self.total, self.jobs = len(missing), jobs
+        self.left = {cell: to_train(cell, found[cell]) for cell in missing}
         self.pace = Pace(jobs or 1)
         for cell, one in found.items():
             if one.report is not None:
@@ -76,6 +78,7 @@ class Progress:
     @contextmanager
     def follow(self, cell: Cell) -> Iterator[OnEpoch]:
         """Show the epochs of a cell that this process trains."""
+        cell = self.left[cell]
         try:
             config = cell.config()
         except MgnniError:  # which is the outcome of the cell
@@ -89,7 +92,7 @@ class Progress:
     def show(self, outcome: Outcome) -> None:
         """Print a finished cell."""
         cell = outcome.cell
-        self.left.remove(cell)
+        del self.left[cell]
         if outcome.report is not None:
             self.pace.add(cell, outcome.report)
         result = f"failed: {outcome.error}"
@@ -103,7 +106,7 @@ class Progress:
             self._bar.update(bar, completed=self.total - len(self.left), state=self._state())
 
     def _state(self) -> str:
-        seconds = self.pace.left(self.left)
+        seconds = self.pace.left(list(self.left.values()))
         return "" if not self.left or seconds is None else f"about {span(seconds)} left"
 
 

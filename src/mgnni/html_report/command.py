@@ -38,9 +38,8 @@ def command_line(result: Result) -> str:
         words += _option(name, value, switch=isinstance(value, bool) and name != "directed")
     for name in ("num_splits", "folds"):
         words += _option(name, given[name]) if name in given else []
-    splits = sorted({run.split for run in result.runs})
-    if splits != list(range(report.get("data", {}).get("splits", 0))):
-        words += _option("split", splits)
+    if result.splits != tuple(range(report.get("data", {}).get("splits", 0))):
+        words += _option("split", result.splits)
     seeds = sorted({run.seed for run in result.runs})
     words += [] if seeds == [0] else _option("seeds", seeds)
     rule = report["protocol"]["rule"]

@@ -8,7 +8,7 @@ from typing import Any
 from mgnni.html_report.figure import FRAME, SERIES, Figure, axis, rows_layout
 from mgnni.html_report.labels import by_experiment, labels, of_experiment
 from mgnni.html_report.results import Result
-from mgnni.html_report.text import DASH, duration, size
+from mgnni.html_report.text import duration, size
 
 ROW = 30  # pixels per bar
 
@@ -30,7 +30,7 @@ def _figures(results: Sequence[Result]) -> list[Figure]:
                 size(one.report.get("peak_memory")),
                 str(len(one.runs)),
                 f"{one.report.get('parameters', 0):,}",
-                str(one.report.get("device", DASH)),
+                one.device,
             ]
             for name, one in zip(names, results, strict=True)
         ],

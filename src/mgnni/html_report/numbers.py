@@ -31,11 +31,12 @@ def number_facts(result: Result) -> Iterator[tuple[str, str]]:
         yield "95 % interval", f"none: {found['no_interval']}"
     usual = score(metric, found["baseline"][metric])
     yield "Baseline", f"always predicting the mean of training: {metric_name(metric)} {usual}"
+    means = _means(len(result.runs))
     for one in found["targets"][:MOST_TARGETS]:
         yield (
             "Target",
             f"{one['name']}: MAE {readable(one['mae'])} (of the mean "
-            f"{readable(one['baseline']['mae'])}), R² {one['r2']:.4f}",
+            f"{readable(one['baseline']['mae'])}), R² {one['r2']:.4f}{means}",
         )
 
 
@@ -48,11 +49,15 @@ def number_figures(result: Result) -> list[Figure]:
     which = f"split {run.split}, seed {run.seed}"
     figures = []
     for one in found["targets"][:MOST_TARGETS]:
-        figures += [_against(one, which), _residuals(one, which)]
+        figures += [_against(one, which, _means(len(result.runs))), _residuals(one, which)]
     return figures
 
 
-def _against(target: Mapping[str, Any], which: str) -> Figure:
+def _means(runs: int) -> str:
+    return f", mean over {runs} runs" if runs > 1 else ""
+
+
+def _against(target: Mapping[str, Any], which: str, means: str) -> Figure:
     true, predicted = target["points"]["true"], target["points"]["predicted"]
     ends = [min(*true, *predicted), max(*true, *predicted)]
     name = target["name"]
@@ -84,9 +89,9 @@ def _against(target: Mapping[str, Any], which: str) -> Figure:
         layout={"xaxis": axis("true"), "yaxis": axis("predicted")},
         head=["", "MAE", "R²"],
         rows=[
-            ["model", readable(target["mae"]), f"{target['r2']:.4f}"],
+            [f"model{means}", readable(target["mae"]), f"{target['r2']:.4f}"],
             [
-                "mean of training",
+                f"mean of training{means}",
                 readable(target["baseline"]["mae"]),
                 f"{target['baseline']['r2']:.4f}",
             ],

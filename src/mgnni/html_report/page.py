@@ -10,6 +10,7 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from mgnni.data.metric_names import unit
 from mgnni.errors import ArgumentError, MgnniError
@@ -247,16 +248,36 @@ def _facts(result: Result, experiments: Mapping[str, Experiment]) -> Iterator[tu
             + (f", {data['classes']} classes" if data["classes"] else ""),
         )
     yield "Parameters", f"{report['parameters']:,}" if "parameters" in report else DASH
-    yield "Time", f"{duration(result.seconds)} on {report.get('device', 'an unknown device')}"
+    total = f"{duration(result.seconds)}: " if len(result.parts) > 1 else ""
+    yield "Time", total + _of_parts(result, _time)
     if report.get("peak_memory"):
         yield "Peak memory", size(report["peak_memory"])
-    versions = report.get("versions", {})
-    shown = [f"{package} {number}" for package, number in versions.items()]
-    shown += [f"commit {report['commit'][:12]}"] if report.get("commit") else []
-    yield "Versions", ", ".join(shown) or DASH
+    yield "Versions", _of_parts(result, _versions)
     if result.copy_of:
         yield "Copy", f"of {result.copy_of}, which is the same training"
     yield "Folder", str(result.folder)
+
+
+def _of_parts(result: Result, told: Callable[[Mapping[str, Any]], str]) -> str:
+    """Return what is told of a training, or of each of several to which seeds were added."""
+    texts = [told(one) for one in result.parts]
+    if len(set(texts)) == 1:
+        return texts[0]
+    seeds = [one["seeds"] for one in result.parts]
+    names = [f"seed{'s' * (len(one) > 1)} {', '.join(map(str, one))}" for one in seeds]
+    return "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True))
+
+
+def _time(part: Mapping[str, Any]) -> str:
+    return f"{duration(part['seconds'])} on {part.get('device', 'an unknown device')}"
+
+
+def _versions(part: Mapping[str, Any]) -> str:
+    shown = [f"{package} {number}" for package, number in part.get("versions", {}).items()]
+    commit = part.get("commit")
+    changed = "+" * str(commit).endswith("+")  # the source had changes
+    shown += [f"commit {commit[:12]}{changed}"] if commit else []
+    return ", ".join(shown) or DASH
 
 
 def _run_table(result: Result) -> Html:

@@ -25,6 +25,8 @@ def check_report(report: Mapping[str, Any]) -> None:
     finite_number(report["seconds"])
     if not report["runs"]:
         raise ValueError("no runs")
+    for part in report.get("parts") or ():
+        _numbers([part["seeds"], [part["seconds"]]])
     for way in ("forward", "backward"):
         solver = report["solver"][way]
         for name in ("solves", "failures", "iterations", "relative_residual"):

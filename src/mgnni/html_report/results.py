@@ -115,9 +115,31 @@ class Result:
         return sum(found) / len(found) if found else None
 
     @property
+    def splits(self) -> tuple[int, ...]:
+        """Indices of its splits."""
+        return tuple(sorted({run.split for run in self.runs}))
+
+    @property
+    def split_fingerprints(self) -> tuple[str, ...]:
+        """Hashes of its splits; empty in reports of early versions."""
+        known = self.report.get("data", {}).get("split_fingerprints") or ()
+        return tuple(known[split] for split in self.splits if split < len(known))
+
+    @property
     def seconds(self) -> float:
         """Duration of the training."""
         return float(self.report["seconds"])
+
+    @property
+    def parts(self) -> Sequence[Mapping[str, Any]]:
+        """The trainings it consists of, if seeds were added to it; otherwise its report."""
+        found: Sequence[Mapping[str, Any]] = self.report.get("parts") or [self.report]
+        return found
+
+    @property
+    def device(self) -> str:
+        """Where it was trained; several devices if parts of it were trained on others."""
+        return ", ".join(dict.fromkeys(str(one.get("device", "unknown")) for one in self.parts))
 
 
 def read_results(paths: Sequence[Path], known: Collection[tuple[str, str]] = ()) -> list[Result]:

@@ -54,12 +54,11 @@ def _score_figure(results: Sequence[Result], experiments: Mapping[str, Experimen
                 marker={"color": SERIES[1], "size": 9, "symbol": "diamond"},
             )
         )
-    best = max(results, key=lambda one: gain(metric, one.mean))
     of, unit_of = ("", "") if by == 1 else (" in percent", " %")
     text = (
         f"Test {metric_name(metric)}{of}: single runs, their mean, and one standard deviation to "
         f"both sides{'; also the mean and standard deviation that the paper states' * bool(found)}"
-        f". Best mean: {best.label}, {score(metric, best.mean, best.std, best.mark)}{unit_of}."
+        f".{_best_mean(results, unit_of)}"
     )
     names = [name + one.mark for name, one in zip(labels(results), results, strict=True)]
     lines = [
@@ -80,6 +79,19 @@ def _score_figure(results: Sequence[Result], experiments: Mapping[str, Experimen
         head=["Model", *(f"{one}{unit_of}" for one in COLUMNS), "Paper %"],
         rows=lines,
         height=FRAME + ROW * len(results),
+    )
+
+
+def _best_mean(results: Sequence[Result], unit_of: str) -> str:
+    """Return which mean is the best; nothing if the means are not comparable, or several are."""
+    metric = results[0].metric
+    same = len({(one.report["protocol"]["rule"], one.splits) for one in results}) == 1
+    same &= len({one.split_fingerprints for one in results} - {()}) <= 1
+    first, *others = sorted(results, key=lambda one: gain(metric, one.mean), reverse=True)
+    if not same or not others or others[0].mean == first.mean:
+        return ""
+    return (
+        f" Best mean: {first.label}, {score(metric, first.mean, first.std, first.mark)}{unit_of}."
     )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from mgnni.data.metric_names import gain
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.errors import DataError
+from mgnni.files import read_object
 from mgnni.reproduce.store import CONFIG, MORE_SEEDS, Stored, clear, keep
 from mgnni.reproduce.study import Cell
 from mgnni.reproduce.train_cell import report_of, source_of, train_cell
@@ -19,7 +20,7 @@ from mgnni.train.report import fingerprint
 from mgnni.train.training import OnEpoch
 
 # Entries of a report that belong to one training. A report with added seeds has those of its last
-# training at the top, and those of all of them in ``parts``.
+# training at the top (but the sum of the seconds), and those of all of them in ``parts``.
 OF_ONE_TRAINING = ("device", "versions", "commit", "processes", "seconds")
 
 
@@ -36,8 +37,18 @@ def can_add(cell: Cell, there: Stored) -> bool:
     report = there.report
     if not there.seeds or report is None or cell.study.kind != "accuracy":
         return False
-    rules = (cell.rule, report["protocol"]["rule"])
-    return rules == (DEFAULT_RULE, DEFAULT_RULE) and set(report["scores"]) == {DEFAULT_RULE}
+    rules = {cell.rule, report["protocol"]["rule"], *report.get("scores", {})}
+    return rules == {DEFAULT_RULE}
+
+
+def to_train(cell: Cell, there: Stored) -> Cell:
+    """Return a cell with the seeds that are trained: all, or only those that are added.
+
+    Args:
+        cell (Cell): The cell.
+        there (Stored): What is stored of it.
+    """
+    return replace(cell, seeds=there.seeds) if can_add(cell, there) else cell
 
 
 def add_seeds(
@@ -55,33 +66,42 @@ def add_seeds(
         device (str): ``"auto"``, ``"cpu"`` or ``"cuda"``.
         on_epoch (Callable[[Epoch], None]): Called after every epoch.
     """
-    report = there.report
+    report, home = there.report, cell.folder(output)
     if report is None:
         raise RuntimeError("seeds are added to a report")
     source = source_of(cell)
     if fingerprint(source.task) != report["data"]["fingerprint"]:
         raise DataError(
-            f"{cell.folder(output)}: must be trained on the same data as the missing seeds (got "
-            "other graphs, labels or splits now); delete it to train all seeds again"
+            f"{home}: must be trained on the same data as the missing seeds (got other graphs, "
+            "labels or splits now); delete it to train all seeds again"
         )
-    folder = cell.folder(output) / MORE_SEEDS
-    asked = replace(cell, seeds=there.seeds)
-    more = report_of(train_cell(asked, folder, device, on_epoch, source))
+    header = read_object(home / CONFIG, "delete the folder to train all seeds again")
+    if _has_all_of(report, home / MORE_SEEDS):  # the process that added them died too early
+        clear(home / MORE_SEEDS)
+    more = report_of(train_cell(to_train(cell, there), home / MORE_SEEDS, device, on_epoch, source))
     together = combined(report, more)
-    header = json.loads((cell.folder(output) / CONFIG).read_text("utf-8"))
     header["runs"] = [{name: run[name] for name in ("split", "seed")} for run in together["runs"]]
     found = keep(cell, output, together, header)
-    clear(folder)
-    folder.rmdir()
+    clear(home / MORE_SEEDS)
     return found
+
+
+def _has_all_of(report: Mapping[str, Any], folder: Path) -> bool:
+    """Return whether a report has all runs of the training in a folder."""
+    if not (folder / CONFIG).exists():
+        return False
+    runs = read_object(folder / CONFIG, "delete it to train these seeds again")["runs"]
+    there = [(run["split"], run["seed"]) for run in report["runs"]]
+    return all((run["split"], run["seed"]) in there for run in runs)
 
 
 def combined(report: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return one report for the runs of two trainings with the same settings and other seeds.
 
     Means and deviations are computed from all runs. Numbers of solves and the entries of the
-    confusion matrix are summed, error bounds are the larger ones. ``seconds`` is the sum;
-    ``parts`` has one entry per training, with its seeds, device, versions, commit and time.
+    confusion matrix are summed, error bounds are the larger ones. ``attention`` is that of the
+    best run on validation data, if it is known. ``seconds`` is the sum; ``parts`` has one entry
+    per training, with its seeds, device, versions, commit and time.
 
     Args:
         report (Mapping[str, Any]): The stored report.
@@ -93,12 +113,12 @@ def combined(report: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, An
     score = {"mean": fmean(values), "std": stdev(values), "n": len(values)}
     solver = Certificates.from_dict(report["solver"])
     solver.merge(Certificates.from_dict(more["solver"]))
-    memory = [one["peak_memory"] for one in (report, more)]
+    memory: list[Any] = [one.get("peak_memory") for one in (report, more)]
     found = {
         **report,
         **{name: more[name] for name in OF_ONE_TRAINING},
         "score": score,
-        "scores": {DEFAULT_RULE: {**report["scores"][DEFAULT_RULE], **score}},
+        "scores": {DEFAULT_RULE: {**more["scores"][DEFAULT_RULE], **score}},
         "runs": runs,
         "solver": solver.to_dict(),
         "peak_memory": None if None in memory else max(memory),
@@ -109,9 +129,16 @@ def combined(report: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, An
         pairs = zip(report["confusion"]["counts"], more["confusion"]["counts"], strict=True)
         counts = [[a + b for a, b in zip(*rows, strict=True)] for rows in pairs]
         found["confusion"] = {**report["confusion"], "counts": counts}
+    for name in ("attention", "copy_of"):  # with more seeds, it is no copy any more
+        found.pop(name, None)
+    best = max(runs, key=lambda run: gain(metric, run["val"][metric]))
+    for sample in (one["attention"] for one in (report, more) if "attention" in one):
+        if (sample["split"], sample["seed"]) == (best["split"], best["seed"]):
+            found["attention"] = sample
     return found
 
 
 def _part(report: Mapping[str, Any]) -> dict[str, Any]:
     seeds = sorted({run["seed"] for run in report["runs"]})
-    return {"seeds": seeds, **{name: report[name] for name in OF_ONE_TRAINING}}
+    there = [name for name in OF_ONE_TRAINING if name in report]  # early reports lack some
+    return {"seeds": seeds, **{name: report[name] for name in there}}

@@ -18,14 +18,17 @@ from mgnni.errors import DataError, MgnniError
 from mgnni.reproduce.kinds import KINDS
 from mgnni.reproduce.more_seeds import add_seeds, can_add
 from mgnni.reproduce.store import (
+    CONFIG,
     DONE,
     MORE_SEEDS,
     OTHER,
+    BusyError,
     Stored,
     clear,
     copy_of_other,
     forget_failure,
     keep,
+    locked,
     record_failure,
     stored,
 )
@@ -75,6 +78,18 @@ def run_cell(
     """
     start = time.perf_counter()
     try:
+        with locked(cell, output):
+            outcome = _run_locked(cell, output, device, on_epoch, replaces)
+    except BusyError as error:  # not stored: the cell is that of the other process
+        outcome = Outcome(cell, None, str(error))
+    return replace(outcome, seconds=time.perf_counter() - start)
+
+
+def _run_locked(
+    cell: Cell, output: Path, device: str, on_epoch: OnEpoch, replaces: bool
+) -> Outcome:
+    """Do what :func:`run_cell` says, while no other process works on the cell."""
+    try:
         there = stored(cell, output)  # another process may have finished it
         if there.state == DONE:
             return Outcome(cell, there.report)
@@ -99,20 +114,23 @@ def run_cell(
         if not isinstance(error, MgnniError):
             message = f"{type(error).__name__}: {message}"
         record_failure(cell, output, message)
-        return Outcome(cell, None, message, time.perf_counter() - start)
+        return Outcome(cell, None, message)
     forget_failure(cell, output)
-    return Outcome(cell, report, "", time.perf_counter() - start)
+    return Outcome(cell, report)
 
 
 def _measure(
     cell: Cell, output: Path, there: Stored, device: str, on_epoch: OnEpoch
 ) -> dict[str, Any]:
-    """Train a cell, or its missing seeds, or copy its report; return what was stored."""
+    """Copy the report of a cell, or train the cell or its missing seeds; return what was stored."""
+    kind = KINDS[cell.study.kind]
+    started = there.report is None and (cell.folder(output) / CONFIG).exists()
+    report = copy_of_other(cell, output, kind.adds) if kind.shared and not started else None
+    if report is not None:
+        return report
     if can_add(cell, there):
         return add_seeds(cell, output, there, device, on_epoch)
-    kind = KINDS[cell.study.kind]
-    report = copy_of_other(cell, output, kind.adds) if kind.shared else None
-    return report or keep(cell, output, kind.measure(cell, cell.folder(output), device, on_epoch))
+    return keep(cell, output, kind.measure(cell, cell.folder(output), device, on_epoch))
 
 
 def run_cells(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from mgnni.data.statistics import scores
 from mgnni.errors import DataError, MgnniError
@@ -19,6 +22,7 @@ from mgnni.train.runs import Run
 
 REPORT, CONFIG, FAILURE = "report.json", "config.json", "failed.json"
 MORE_SEEDS = "more_seeds"  # folder inside that of a cell, for seeds that are being added
+LOCK = ".cell.lock"  # file in the folder of a cell while a process works on it
 MISSING, DONE, OTHER = "missing", "done", "other"
 WRONG = (KeyError, TypeError, AttributeError, ValueError)  # errors of a report of another shape
 
@@ -32,13 +36,44 @@ class Stored:
             the definition has now, or with fewer seeds.
         report: The report, if there is one.
         why: The first setting that differs.
-        seeds: Seeds without any run, if they are all that is missing.
+        seeds: Seeds to add, if the report has all splits with other seeds, and nothing else is
+            missing.
     """
 
     state: str
     report: dict[str, Any] | None = None
     why: str = ""
     seeds: tuple[int, ...] = ()
+
+
+class BusyError(DataError):
+    """Another process works on a cell."""
+
+
+@contextlib.contextmanager
+def locked(cell: Cell, output: Path) -> Iterator[None]:
+    """Keep other processes from working on a cell.
+
+    Args:
+        cell (Cell): The cell.
+        output (Path): Folder of all experiments.
+
+    Raises:
+        BusyError: Another process works on it.
+    """
+    folder = cell.folder(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise BusyError(f"{folder}: another process is training here; wait for it") from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # Windows does not remove a file that is open
+            (folder / LOCK).unlink()
+        lock.release()
 
 
 def stored(cell: Cell, output: Path) -> Stored:
@@ -95,9 +130,10 @@ def _missing(cell: Cell, report: Mapping[str, Any]) -> set[Run]:
 
 
 def _whole_seeds(missing: set[Run], report: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the seeds of missing runs; none if the report has a run with one of them."""
-    seeds = {run.seed for run in missing}
-    return () if seeds & {run["seed"] for run in report["runs"]} else tuple(sorted(seeds))
+    """Return the seeds of missing runs, if these are all splits of a report with other seeds."""
+    seeds, splits = {run.seed for run in missing}, {run["split"] for run in report["runs"]}
+    whole = missing == {Run(split, seed) for split in splits for seed in seeds}
+    return tuple(sorted(seeds)) if whole else ()
 
 
 def _settings(config: Config) -> dict[str, Any]:
@@ -117,13 +153,11 @@ def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] |
     Tables share trainings, for example that of all scales with attention.
 
     Args:
-        cell (Cell): A cell without a report.
+        cell (Cell): A cell without a report, or with one that has too few seeds.
         output (Path): Folder of all experiments.
         entry (str, optional): Entry that the report must have. (default: :obj:`""`)
     """
     folder = cell.folder(output)
-    if (folder / CONFIG).exists():  # it has been started here
-        return None
     for path in sorted(folder.parents[2].glob(f"*/*/{cell.column.name}/{REPORT}")):
         try:
             report, header = (read_object(path.with_name(one), "") for one in (REPORT, CONFIG))
@@ -140,6 +174,7 @@ def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] |
             folder.mkdir(parents=True, exist_ok=True)
             _write(folder / CONFIG, header)
             _write(folder / REPORT, copied)
+            clear(folder / MORE_SEEDS)
             return copied
     return None
 
@@ -190,13 +225,20 @@ def keep(
 
 
 def clear(folder: Path) -> None:
-    """Remove the files of a training, and nothing else.
+    """Remove the files of a training, also of seeds that were being added, and nothing else.
 
     Args:
         folder (Path): Folder of a cell, or of the seeds that are added to it.
     """
-    for name in (*FILES, ".lock", FAILURE):
+    if not folder.exists():
+        return
+    clear(folder / MORE_SEEDS)
+    # config.json is last, so that what a killed process leaves is known as a training.
+    for name in (FAILURE, ".lock", *reversed(FILES)):
         (folder / name).unlink(missing_ok=True)
+    if folder.name == MORE_SEEDS:
+        with contextlib.suppress(OSError):  # it holds other files
+            folder.rmdir()
 
 
 def record_failure(cell: Cell, output: Path, message: str) -> None:

@@ -63,8 +63,8 @@ def distance_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         "are right; none if the nearest nodes are not.",
         *state_notes(study, found, command),
     ]
-    last = sheets[0]
-    sheets[0] = Sheet(last.title, last.header, last.rows, last.left, notes)
+    first = sheets[0]
+    sheets[0] = Sheet(first.title, first.header, first.rows, first.left, notes)
     return sheets
 
 

@@ -36,7 +36,7 @@ def accuracy_tables(study: Study, found: Found, command: str) -> list[Sheet]:
     sheets = [_scores(study, found, group, names) for group, names in parts(study).items()]
     # Without numbers, a part of the table is left out; the first has those of the paper.
     sheets = [*sheets[:1], *(sheet for sheet in sheets[1:] if _has_numbers(sheet))]
-    sheets += [*_places(study, found), *_differences(study, found)]
+    sheets += [*_places(found), *_differences(study, found)]
     rules = sorted({cell.rule for cell in found} | {*study.beside, DEFAULT_RULE})
     told = [f"{name}{get_rule(name).mark}: {get_rule(name).description}." for name in rules]
     runs = "ours: mean ± standard deviation over all splits and seeds, in percent."
@@ -80,7 +80,7 @@ def _scores(study: Study, found: Found, group: str, names: Sequence[str]) -> She
     return Sheet(group, ["", "", *(column.title for column in columns)], lines, 2, notes)
 
 
-def _places(study: Study, found: Found) -> list[Sheet]:
+def _places(found: Found) -> list[Sheet]:
     """Return where the published numbers lie among ours, for MGNNI also by validation."""
     lines = []
     for cell, one in found.items():

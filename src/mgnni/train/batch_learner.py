@@ -116,6 +116,12 @@ class BatchLearner(GraphLearner):
         agreed = from_first(found.to(self.fabric.device), self.mesh.everyone)
         return [(a, b) for a, b in agreed.tolist()]
 
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Load a state of the first process, whose certificates the others do not count again."""
+        super().load_state(state)
+        if self.mesh.rank > 0:
+            self.certificates = Certificates()
+
     def all_certificates(self) -> Certificates:
         """Return the certificates of all processes, which solve for different graphs."""
         found: list[Any] = [None] * self.mesh.size
