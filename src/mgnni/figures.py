@@ -1,4 +1,4 @@
-"""An empty matplotlib figure, and the colours of all figures."""
+"""An empty matplotlib figure, and the colours and texts of all figures."""
 
 from __future__ import annotations
 
@@ -32,3 +32,12 @@ def new_figure(
 
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about font caches
     return Figure(figsize=(width, height), dpi=dpi, facecolor="white", layout=layout)
+
+
+def literal(text: str) -> str:
+    """Return text that matplotlib does not read as mathematics.
+
+    Args:
+        text (str): Any text, for example a name in the files of a user.
+    """
+    return text.replace("$", r"\$")

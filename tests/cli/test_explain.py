@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.tables import QUICK, edge_rows, node_rows, write_graphs, write_nodes
+from cli.tables import QUICK, changed, edge_rows, node_rows, write_graphs, write_nodes
 
 Call = Callable[..., Any]  # see conftest.py
 CHAINS = ["--option", "length=6", "num_chains_per_class=5", "train_fraction=0.3"]
@@ -132,6 +132,55 @@ def test_a_graph_is_explained_by_its_nodes(call: Call, trained: Path, tmp_path: 
     assert (tmp_path / "explained" / "explanation.png").stat().st_size > 10_000
 
 
+def test_nodes_of_a_graph_have_the_ids_of_the_files(call: Call, tmp_path: Path) -> None:
+    """Also if the rows of a graph are not next to one another."""
+    write_graphs(tmp_path / "many")
+    nodes = (tmp_path / "many" / "nodes.csv").read_text().splitlines()
+    mine = [row.split(",") for row in nodes if ",g3," in row]
+    nodes = [f"{row},{int(row.startswith(mine[1][0] + ','))}" for row in nodes[1:]]
+    order = [*nodes[::2], *nodes[1::2]]
+    (tmp_path / "many" / "nodes.csv").write_text("\n".join(["id,graph,a,own", *order]) + "\n")
+    run, out = tmp_path / "run", tmp_path / "out"
+    assert call("train", tmp_path / "many", *QUICK, "--no-report", "--output", run).status == 0
+    found = json.loads(call("explain", run, "g3", "--json", "--output", out).out)
+    by_id = {one["id"]: one["features"] for one in found["nodes"]}
+    assert set(by_id) == {node for node, *_ in mine}
+    assert [node for node, one in by_id.items() if one.get("own")] == [mine[1][0]]
+
+
+def test_changed_files_of_the_same_size_are_noted(call: Call, tmp_path: Path) -> None:
+    write_nodes(tmp_path / "mine")
+    run = tmp_path / "run"
+    ended = call("train", tmp_path / "mine", *QUICK, "--no-report", "--output", run)
+    assert ended.status == 0, ended.err
+    commands = (
+        ("explain", run, "n07", "--overwrite", "--output", tmp_path / "out"),
+        ("export", run),
+    )
+    for command in commands:
+        ended = call(*command)
+        assert (ended.status, "have changed" in ended.out + ended.err) == (0, False)
+    write_nodes(tmp_path / "other", changed(node_rows(), 7, 1, "0.77"))
+    for command in commands:
+        ended = call(*command, "--data", tmp_path / "other")
+        assert ended.status == 0, ended.err
+        assert "the files have changed since the training" in ended.out + ended.err
+
+
+def test_names_are_drawn_as_they_are(call: Call, tmp_path: Path) -> None:
+    """Between two dollar signs, matplotlib reads mathematics; its font has no Chinese."""
+    for number, name in enumerate(("$\\frac$", "\u5f20\u4f1f")):
+        rows = [row.replace("n07", f"{name}7").replace(",a,", f",{name},") for row in node_rows()]
+        edges = [row.replace("n07", f"{name}7") for row in edge_rows()]
+        write_nodes(tmp_path / f"mine{number}", rows, edges)
+        run, out = tmp_path / f"run{number}", tmp_path / f"out{number}"
+        data = tmp_path / f"mine{number}"
+        assert call("train", data, *QUICK, "--no-report", "--output", run).status == 0
+        ended = call("explain", run, f"{name}7", "--output", out)
+        assert (ended.status, ended.err) == (0, "")
+        assert (out / "explanation.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_benchmark_is_explained_by_index_without_labels_of_the_test_set(
     call: Call, trained: Path, tmp_path: Path
 ) -> None:
@@ -175,3 +224,19 @@ def test_bad_input_is_named_and_nothing_is_written(
     assert ended.status == 2
     assert message in ended.err
     assert not (tmp_path / "explained").exists()
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+def test_numbers_of_any_size_are_readable(call: Call, tmp_path: Path, unit: float) -> None:
+    rows = node_rows(splits=False, labels=False)
+    rows = [f"{rows[0]},y", *(f"{row},{unit * (place + 1)}" for place, row in enumerate(rows[1:]))]
+    write_nodes(tmp_path / "mine", rows)
+    given = ("--task", "regression", "--model", "gcn", "--epochs", "3", "--no-report")
+    run = tmp_path / "run"
+    assert call("train", tmp_path / "mine", *given, "--output", run).status == 0
+    ended = call("explain", run, "n07", "--output", tmp_path / "out")
+    assert ended.status == 0, ended.err
+    found = json.loads((tmp_path / "out" / "explanation.json").read_text())
+    shown = ended.out.split("mostly through its features")[1].splitlines()[2].split()[2]
+    assert float(shown) == pytest.approx(found["nodes"][0]["contribution"], rel=1e-2, abs=0)
+    assert len(shown) < 12

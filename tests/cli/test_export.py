@@ -71,3 +71,18 @@ def test_what_cannot_be_exported_is_refused(
     assert ended.status in (1, 2)
     assert message in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_data_that_have_moved_are_exported(call: Call, tmp_path: Path) -> None:
+    write_nodes(tmp_path / "mine")
+    run, other = tmp_path / "run", tmp_path / "other.pt2"
+    assert call("train", tmp_path / "mine", *QUICK, "--no-report", "--output", run).status == 0
+    assert call("export", run).status == 0
+    (tmp_path / "mine").rename(tmp_path / "elsewhere")
+    ended = call("export", run, "--output", other)
+    assert (ended.status, ended.out) == (2, "")
+    assert "restore it, or say with --data where it is now" in ended.err
+    ended = call("export", run, "--output", other, "--data", tmp_path / "elsewhere")
+    assert (ended.status, ended.err) == (0, "")
+    (x,) = torch.export.load(run / "model.pt2").example_inputs[0]
+    torch.testing.assert_close(torch.export.load(other).example_inputs[0][0], x)

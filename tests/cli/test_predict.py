@@ -204,7 +204,7 @@ def test_another_delimiter_than_in_training(call: Call, trained: Path, place: Pa
     write(place / "new", nodes=rows, edges=[row.replace(",", ";") for row in edge_rows()])
     ended = call("predict", trained / "mine-run", "new")
     assert ended.status == 1
-    assert "is the delimiter ';'? then pass --delimiter to mgnni predict" in ended.err
+    assert "is the delimiter ';'? then pass --delimiter ';' to mgnni predict" in ended.err
     command = ("predict", trained / "mine-run", "new", "--delimiter", ";", "--output", "new.csv")
     assert call(*command).status == 0
     assert call("predict", trained / "mine-run", trained / "mine", "--output", "a.csv").status == 0

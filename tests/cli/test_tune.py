@@ -152,3 +152,22 @@ def test_the_help_names_no_choice_of_models_which_a_search_refuses(call: Call) -
     trained = " ".join(call("train", "--help").out.split())
     assert "or auto, which chooses one" in trained
     assert "or auto, which chooses one" not in searched
+
+
+def test_the_folder_of_a_training_is_refused(call: Call, place: Path) -> None:
+    """A running training holds its lock, for which a search would wait."""
+    trained = call("train", "mine", "--model", "gcn", "--epochs", "2", "--no-report")
+    assert trained.status == 0, trained.err
+    before = listing(place / "runs")
+    ended = call("tune", "mine", *QUICK, "--space", "space.json", "--output", "runs/mine-gcn")
+    assert (ended.status, ended.out) == (2, "")
+    assert "--output must not be the folder of a training (got runs/mine-gcn)" in ended.err
+    assert listing(place / "runs") == before
+
+
+def test_the_table_has_no_shortened_names(call: Call, place: Path) -> None:
+    """Of many hyperparameters, those that all of the best trials share are below the table."""
+    ended = call("tune", "mine", "--model", "gcn", "--epochs", "2", "--trials", "2", "--no-pruning")
+    assert ended.status == 0, ended.err
+    header = next(line for line in ended.out.splitlines() if "trial " in line)
+    assert "\u2026" not in header, header

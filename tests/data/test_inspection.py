@@ -199,3 +199,22 @@ def test_the_picture_is_a_png(several):
     file = io.BytesIO()
     draw_description(describe_task(ring_task(noise(), labels)), file)
     assert file.getvalue().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("factor", "found"), [(1.0, []), (1e-30, []), (1e30, []), (None, ["p"])])
+def test_measurements_of_any_size_are_no_ids(factor: float | None, found: list[str]) -> None:
+    """In single precision, large numbers have no fraction, and small ones are close to 0."""
+    ids = torch.arange(NODES).flip(0) + 10**6
+    column = ids.float() if factor is None else factor * noise()[:, 0]
+    x = torch.stack([column, torch.zeros(NODES)], dim=1)
+    described = describe_task(ring_task(x, alternating()), schema(*NUMBERS))
+    assert described["suspicious"]["ids"] == found
+
+
+def test_classes_that_differ_in_spaces_are_a_warning() -> None:
+    task = ring_task(
+        noise(), alternating(), notes=("label 'l': some classes differ only in spaces",)
+    )
+    assert "True label 'l': some classes differ only in spaces: remove" in texts(
+        describe_task(task)
+    )

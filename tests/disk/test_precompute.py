@@ -228,6 +228,15 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
     np.save(graph.folder / "x.npy", np.zeros((3, FEATURES), np.float32))
     with pytest.raises(DataError, match=r"x\.npy: must have shape \(40, 5\)"):
         StoredGraph.open(graph.folder)
+    graph, *_ = graph_of(tmp_path / "labels", False)
+    np.save(graph.folder / "y.npy", np.zeros(41, np.int64))
+    with pytest.raises(DataError, match=r"y\.npy: must have shape \(40,\)"):
+        StoredGraph.open(graph.folder)
+    graph, *_ = graph_of(tmp_path / "norm", False)
+    described = json.loads((graph.folder / "graph.json").read_text())
+    (graph.folder / "graph.json").write_text(json.dumps({**described, "normalization": "out"}))
+    with pytest.raises(ArgumentError, match="must be 'sym' or 'dir'"):
+        StoredGraph.open(graph.folder)
     (graph.folder / "graph.json").write_text(json.dumps({"format": 99}))
     with pytest.raises(DataError, match="format 1"):
         StoredGraph.open(graph.folder)

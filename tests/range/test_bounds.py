@@ -108,6 +108,14 @@ def test_corollary_1_holds_if_the_operator_and_the_change_have_norm_one() -> Non
                 )
 
 
+def test_a_very_long_range_is_not_cut_off() -> None:
+    for gap in (1e-8, 1e-12, 2.0**-53):
+        for scale in (1, 100):
+            found = sound_range(1e-6, 1 - gap, scale)
+            exact = scale * (math.log(1e-6 * gap) / math.log1p(-gap))
+            assert found == pytest.approx(exact, rel=1e-3)
+
+
 def test_the_range_of_an_undirected_graph_grows_like_the_root_of_the_scale() -> None:
     found = [sound_range(1e-6, 0.8, scale, symmetric=True) for scale in (1, 4, 16, 64, 256)]
     assert found == [22, 46, 92, 184, 366]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mgnni.train.fitted import Fitted
 
 FILES = ("explanation.json", "explanation.png")
+CHANGED = "the files have changed since the training; this explains the prediction for them as now"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class Explain(Command):
             raise UsageError(f"{there[0]} exists; pass --overwrite, or --output another folder")
         # Imported late because they are slow to import.
         from mgnni.cli.explain_output import show_explanation
-        from mgnni.cli.trained_on import trained_on
+        from mgnni.cli.trained_on import MOVED, trained_on
         from mgnni.explain.figure import draw_explanation
         from mgnni.explain.prediction import explain_graphs
         from mgnni.explain.report import summarize
@@ -107,8 +108,7 @@ class Explain(Command):
 
         fitted = Fitted.load(folder)
         fitted.model(self.run_number)  # refuses a wrong run before anything is read
-        remedy = "restore it, or say with --data where it is now"
-        source = trained_on(folder, options, fitted, self.run_number, self.data, remedy)
+        source = trained_on(folder, options, fitted, self.run_number, self.data, MOVED)
         index = self._find(source, fitted.level)
         found = explain_graphs(
             fitted,
@@ -121,8 +121,14 @@ class Explain(Command):
             run=self.run_number,
         )
         names = _names(fitted, source, found)
-        result = {"command": "explain", "run": str(self.model), "data": source.name}
-        result |= {"baseline": self.baseline, **summarize(found, names, self.top)}
+        result = {
+            "command": "explain",
+            "run": str(self.model),
+            "data": source.name,
+            "baseline": self.baseline,
+            **summarize(found, names, self.top),
+            "notes": [CHANGED] if source.changed else [],
+        }
         text = to_json(result)
         with result_folder(output):
             saved = write_result(output, FILES, text, partial(draw_explanation, found, names))
@@ -169,10 +175,12 @@ def _names(fitted: Fitted, source: Graphs, found: Explanation) -> Names:
     features = None if fitted.schema is None else fitted.schema.feature_names
     ids = _plain(source.ids)
     target = ids[found.index]
-    if found.node is None:
-        return Names(fitted.classes, features, target=target)
-    start = found.index - found.node
     count = found.contributions.size(1)
+    if found.node is None:
+        start = sum(int(graph.num_nodes) for graph in source.graphs[: found.index])
+        nodes = None if source.node_ids is None else _plain(source.node_ids[start : start + count])
+        return Names(fitted.classes, features, nodes, target=target)
+    start = found.index - found.node
     known = [] if source.labels is None else source.labels[start : start + count].tolist()
     labels = {node: fitted.classes[label] for node, label in enumerate(known) if label >= 0}
     return Names(fitted.classes, features, ids[start : start + count], labels, target)

@@ -49,6 +49,10 @@ class Export(Command):
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
     """Options of the benchmark, as in training."""
+    data: Path | None = field(
+        default=None, metadata={"metavar": "PATH", "unset": "where they were in training"}
+    )
+    """Folder or file of the training data, if it has moved."""
 
     def run(self) -> None:
         """Read the graph of the training, export, write and print."""
@@ -58,7 +62,7 @@ class Export(Command):
         if self.output is not None and output.exists() and not self.overwrite:
             raise UsageError(f"{output} exists; pass --overwrite, or --output another file")
         # Imported late because they are slow to import.
-        from mgnni.cli.trained_on import trained_on
+        from mgnni.cli.trained_on import MOVED, trained_on
         from mgnni.export.program import check_path, export_graphs
         from mgnni.train.fitted import Fitted
         from mgnni.train.report import to_json
@@ -66,17 +70,23 @@ class Export(Command):
         check_path(output)
         fitted = Fitted.load(folder)
         fitted.model(self.run_number)  # refuses a wrong run before anything is read
-        source = trained_on(folder, options, fitted, self.run_number)
+        source = trained_on(folder, options, fitted, self.run_number, self.data, MOVED)
         info = export_graphs(fitted, output, source.graphs, self.run_number)
         result = {"command": "export", "run": str(self.model), "output": str(output), **info}
+        if source.changed:
+            sys.stderr.write(
+                "mgnni export: note: the files have changed since the training; the program has "
+                "their present graph and, as its example input, their present features\n"
+            )
         if self.json:
             sys.stdout.write(to_json(result))
             return
-        kind = "numbers" if fitted.regression else "probabilities"
+        many = len(info["classes"]) > 1
+        kind = f"number{'s' * many}" if fitted.regression else "probabilities"
         sys.stdout.write(
             f"Saved {info['model']} of run {info['run']} on {source.name} as {output}: features of "
-            f"shape ({info['nodes']}, {info['features']}) in, "
-            f"{len(info['classes'])} {kind} per node out.\n"
+            f"shape ({info['nodes']}, {info['features']}) in, {len(info['classes'])} {kind} per "
+            "node out.\n"
             "In Python: import torch, mgnni.serve; "
             f"torch.export.load({str(output)!r}).module()(features)\n"
         )

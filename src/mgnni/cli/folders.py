@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -72,7 +73,8 @@ def write_result(
     if importlib.util.find_spec("matplotlib") is None:
         missing = "No figure without matplotlib; run: pip install matplotlib\n"
         return f"{missing}Saved {names[0]} in {folder}.\n"
-    with atomic_write(folder / names[1]) as file:
+    with atomic_write(folder / names[1]) as file, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # drawn as an empty box
         draw(file)
     return f"Saved {', '.join(names)} in {folder}.\n"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.cli.arguments import Command, Parser, UsageError
-from mgnni.cli.folders import writable_folder
+from mgnni.cli.folders import result_folder
 from mgnni.cli.mesh import find_mesh
 
 
@@ -75,12 +75,11 @@ class Minibatch(Command):
             raise UsageError(
                 f"--mesh must be batch={mesh.size} for mini-batches of nodes (got {self.mesh})"
             )
-        writable_folder(output)
         if mesh is not None and mesh.rank > 0:
             train_rows(self.terms, output, options, mesh=mesh)
             return  # the first process reports
         try:
-            with follow_terms() as follow:
+            with result_folder(output), follow_terms() as follow:
                 report = train_rows(self.terms, output, options, follow.epoch, mesh)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import DataCommand, benchmark_options, check_data
-from mgnni.cli.folders import writable_folder
+from mgnni.cli.folders import result_folder
 
 SYNTHETIC = "synthetic"
 
@@ -88,12 +88,12 @@ class Precompute(DataCommand):
 
         check_options(self.tol, None)
         scales, gamma = check_scales(self.scales), check_gamma(self.gamma)
-        output = writable_folder(self.output or Path("runs") / f"terms-{Path(self.data).name}")
+        output = self.output or Path("runs") / f"terms-{Path(self.data).name}"
         synthetic = None
         if self.data == SYNTHETIC:
             synthetic = (self.nodes, self.edges, self.num_features, self.seed)
         try:
-            with follow_terms() as follow:
+            with result_folder(output), follow_terms() as follow:
                 graph = find_stored_graph(
                     self.data,
                     output / "graph",

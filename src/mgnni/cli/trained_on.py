@@ -15,9 +15,13 @@ from mgnni.cli.arguments import UsageError
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.targets import is_labeled
 from mgnni.data.task import Task
+from mgnni.errors import MgnniError
+from mgnni.files import read_object
 from mgnni.train.fitted import Fitted
-from mgnni.train.report import describe
+from mgnni.train.report import describe, fingerprint
 from mgnni.train.source import find_source
+
+MOVED = "restore it, or say with --data where it is now"  # for commands with this option
 
 
 class Graphs(NamedTuple):
@@ -28,6 +32,8 @@ class Graphs(NamedTuple):
     labeled: Tensor | None  # labelled nodes; None if there are no labels per node
     ids: Any  # of the rows
     labels: Tensor | None  # class of each row, negative if not known; None for several labels
+    node_ids: Any = None  # of the nodes of all graphs; None if nodes have no ids
+    changed: bool = False  # whether files are not as they were in training
 
 
 def trained_on(
@@ -40,7 +46,8 @@ def trained_on(
 ) -> Graphs:
     """Return the graphs of a training.
 
-    A benchmark must have the same numbers as in training, files the same number of nodes and edges.
+    A benchmark must have the same numbers as in training, files the same number of nodes and edges;
+    if their content differs, the result says so.
 
     Args:
         path (Path): Folder of the training, or its ``model.pt``.
@@ -96,7 +103,25 @@ def trained_on(
             f"edges (got {graph.num_nodes:,} and {graph.num_edges:,}); "
             f"{remedy if data is None else 'give the data of the training'}"
         )
-    return source
+    return source._replace(changed=not _as_in_training(place, folder, header, fitted))
+
+
+def _as_in_training(place: Path, folder: Path, header: dict[str, Any], fitted: Fitted) -> bool:
+    """Return whether files, wherever they are, have the content that the model was trained on."""
+    try:
+        given = read_object(folder / "report.json", "train again").get("input", {})
+        task = find_source(
+            place,
+            tables=None if fitted.schema is None else fitted.schema.options,
+            rule=header["rule"],
+            num_splits=given.get("num_splits", 1),
+            folds=given.get("folds"),
+        ).task
+    except MgnniError:  # for example without labels, which only training needs
+        return False
+    origin = Path(header["data"]["origin"])
+    task.name = origin.name if place.is_dir() else origin.stem  # part of the fingerprint
+    return bool(fingerprint(task) == header["data"]["fingerprint"])
 
 
 def of_task(task: Task, split: int = 0) -> Graphs:
@@ -120,7 +145,7 @@ def of_file(file: GraphFile) -> Graphs:
             labeled = known.nonzero().squeeze(1)
         if file.labels.dim() == 1:
             labels = torch.where(known, file.labels, -1)
-    return Graphs(file.name, file.graphs, labeled, file.ids, labels)
+    return Graphs(file.name, file.graphs, labeled, file.ids, labels, file.node_ids)
 
 
 def joined(graphs: Sequence[Data]) -> Data:

@@ -117,7 +117,12 @@ class Tune(Train):
         )
         model = config.architecture
         name = f"tune-{source.task.name}" + ("" if model == "mgnni" else f"-{model}")
-        output = writable_folder(self.output or Path("runs") / re.sub(r"[^\w.-]", "-", name))
+        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", name)
+        if (output / "config.json").exists() or (output / "portfolio.json").exists():
+            raise UsageError(
+                f"--output must not be the folder of a training (got {output}); choose another one"
+            )
+        writable_folder(output)
         about = {
             "preset": self.preset,
             "options": benchmark_options(self.option),

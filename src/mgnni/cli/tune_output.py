@@ -113,15 +113,17 @@ def show_search(result: Mapping[str, Any], folder: Path, data: Sequence[str]) ->
     """
     console = console_for(80)
     trials, budget, metric = result["trials"], result["budget"], result["metric"]
-    searched = [name for name, values in result["space"].items() if len(values) > 1]
+    best = [trial for trial in trials if trial["state"] == "complete"][:BEST]
+    # What all of them share is below the table, which would otherwise be too wide.
+    values = {name: [trial["params"][name] for trial in best] for name in result["space"]}
+    searched = [name for name, every in values.items() if any(one != every[0] for one in every)]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for name in (" trial", *searched, "epochs", f"validation{unit(metric)}"):
         table.add_column(name, justify="right")
-    complete = [trial for trial in trials if trial["state"] == "complete"]
-    for trial in complete[:BEST]:
-        values = (shown_value(trial["params"][name]) for name in searched)
+    for trial in best:
+        params = (shown_value(trial["params"][name]) for name in searched)
         score = shown(metric, trial["value"])
-        table.add_row(str(trial["trial"]), *values, str(trial["epochs"]), score)
+        table.add_row(str(trial["trial"]), *params, str(trial["epochs"]), score)
     console.print(table)
     runs = len(budget["splits"]) * len(budget["seeds"])
     of = f"mean of {runs} runs" if runs > 1 else "one run"

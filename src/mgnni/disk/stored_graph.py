@@ -77,12 +77,16 @@ class StoredGraph:
                 f"{folder / NAME}: must describe a stored graph of format {FORMAT} (got other "
                 "fields); store the graph again"
             ) from error
+        check_normalization(graph.normalization)
         shapes = {
             "crow": (graph.num_nodes + 1,),
             "col": (graph.nnz,),
             "values": (graph.nnz,),
             "x": (graph.num_nodes, graph.features),
         }
+        for name in ("y", "part"):
+            if (folder / f"{name}.npy").exists():
+                shapes[name] = (graph.num_nodes,)
         for name, shape in shapes.items():
             if graph.array(name).shape != shape:
                 raise DataError(

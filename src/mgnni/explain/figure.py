@@ -7,10 +7,11 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from mgnni.data.metric_names import readable
 from mgnni.explain.explanation import Explanation
 from mgnni.explain.layout import ring_layout, stress_layout
 from mgnni.explain.report import Names, summarize
-from mgnni.figures import BASELINE, FAINT, INK, OURS, new_figure
+from mgnni.figures import BASELINE, FAINT, INK, OURS, literal, new_figure
 from mgnni.graph.propagation import Propagation
 from mgnni.range.hops import hops_to
 
@@ -51,9 +52,13 @@ def draw_explanation(explanation: Explanation, names: Names, file: IO[bytes]) ->
     number = found["probability"] is None
     what = f"{found['level']} {found['target']}: {'' if number else 'class '}{found['class']}"
     what += f" rather than {found['against']}" if found["against"] is not None else ""
-    what += f" {found['output']:.6g}" if number else f", probability {found['probability']:.2f}"
+    what += (
+        f" {readable(found['output'], 6)}"
+        if number
+        else f", probability {found['probability']:.2f}"
+    )
     figure.suptitle(
-        what,
+        literal(what),
         x=0.01,
         ha="left",
         size=12,
@@ -107,7 +112,7 @@ def _draw_network(
         label = names.labels.get(node)
         text = name if label is None else f"{name} ({label})"
         axes.annotate(
-            text if len(text) <= 24 else text[:23] + "…",
+            literal(text if len(text) <= 24 else text[:23] + "…"),
             points[index],
             xytext=(0, 4 + size[index] ** 0.5 / 2),
             textcoords="offset points",
@@ -155,7 +160,7 @@ def _draw_bars(axes: Axes, title: str, bars: list[tuple[str, float]]) -> None:
     values = [value for _, value in bars]
     places = list(range(len(bars)))
     axes.barh(places, values, color=[OURS if value >= 0 else BASELINE for value in values])
-    axes.set_yticks(places, labels)
+    axes.set_yticks(places, list(map(literal, labels)))
     axes.invert_yaxis()
     axes.axvline(0, color=FAINT, lw=0.8)
     axes.set_title(title, loc="left", size=9, color=INK)

@@ -35,7 +35,6 @@ def random_rows(
     num_edges: int,
     seed: int = 0,
     device: torch.device | None = None,
-    start: int = 0,
 ) -> Iterator[RowBlock]:
     """Yield the rows of a random undirected graph with self-loops.
 
@@ -46,7 +45,6 @@ def random_rows(
             (default: :obj:`0`)
         device (torch.device, optional): Where to create them; the CPU if :obj:`None`.
             (default: :obj:`None`)
-        start (int, optional): First row to yield, which begins a block. (default: :obj:`0`)
     """
     check_int("num_nodes", num_nodes)
     if check_int("num_edges", num_edges, least=0) % 2:
@@ -54,8 +52,9 @@ def random_rows(
             f"'num_edges' must be even (got {num_edges}), as every edge has two directions; add one"
         )
     device = device or torch.device("cpu")
-    step = rows_per_block(num_nodes, num_edges)
-    for low in range(start, num_nodes, step):
+    blocks = max(1, -(-(num_nodes + num_edges) // ENTRIES))
+    step = -(-num_nodes // blocks)
+    for low in range(0, num_nodes, step):
         high = min(low + step, num_nodes)
         loop = torch.arange(low, high, device=device)
         keys = [(loop - low) * num_nodes + loop]
@@ -69,12 +68,6 @@ def random_rows(
         key = torch.unique(torch.cat(keys))
         lengths = torch.bincount(key // num_nodes, minlength=high - low)
         yield RowBlock(low, lengths, key % num_nodes)
-
-
-def rows_per_block(num_nodes: int, num_edges: int) -> int:
-    """Return the number of rows of every block but the last."""
-    blocks = max(1, -(-(num_nodes + num_edges) // ENTRIES))
-    return -(-num_nodes // blocks)
 
 
 @torch.inference_mode(False)

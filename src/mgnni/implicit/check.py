@@ -123,12 +123,14 @@ def check_contraction(contraction: float | None) -> None:
         )
 
 
-def check_states(z0: Tensor, batch: Tensor | None) -> None:
+def check_states(z0: Tensor, batch: Tensor | None, num_graphs: int) -> None:
     """Checks the initial states and the graph of each node.
 
     Args:
         z0 (Tensor): The initial states.
-        batch (Tensor, optional): Graph of each node; :obj:`None` for a single graph.
+        batch (Tensor, optional): Graph of each node; :obj:`None` for a single graph. Its values
+            are only checked on the CPU, because reading them elsewhere would synchronise.
+        num_graphs (int): Number of graphs.
 
     Shapes:
         - **z0:** ``(num_nodes, channels)``
@@ -146,6 +148,18 @@ def check_states(z0: Tensor, batch: Tensor | None) -> None:
             f"'batch' must have one number for each of the {z0.size(0)} nodes (got shape "
             f"{tuple(batch.shape)})"
         )
+    if batch is None and num_graphs != 1:
+        raise ArgumentError(
+            f"'num_graphs' must be 1 without a batch vector (got {num_graphs!r}); pass batch, the "
+            "graph of each node"
+        )
+    if batch is not None and batch.device.type == "cpu" and batch.numel():
+        low, high = int(batch.min()), int(batch.max())
+        if low < 0 or high >= num_graphs:
+            raise ArgumentError(
+                f"'batch' must hold graph indices in [0, {num_graphs}), as num_graphs={num_graphs} "
+                f"(got {low if low < 0 else high}); pass num_graphs=int(batch.max()) + 1"
+            )
 
 
 def check_map(map: Callable[..., Tensor], z0: Tensor, params: Sequence[Tensor]) -> None:

@@ -226,7 +226,7 @@ def implicit_fixed_point(
     if isinstance(norm, str):
         check_choice("norm", norm, NORMS)
     check_contraction(contraction)
-    check_states(z0, batch)
+    check_states(z0, batch, num_graphs)
     check_map(map, z0, params)
     log = SolveLog() if log is None else log
     problem = FixedPoint(StateNorm.of(norm), contraction, solver, tol, max_iter, batch, num_graphs)

@@ -20,7 +20,6 @@ from mgnni.solve.equation import step_bounds
 from mgnni.solve.expansion import resolvent
 
 ROUNDING = 4 * torch.finfo(torch.float64).eps  # relative, per hop
-FARTHEST = 10**9  # hops; a range beyond it is reported as this
 
 
 def contraction(
@@ -174,12 +173,13 @@ def sound_range(
     bound = symmetric_bound if symmetric else distance_bound
 
     def exceeds(hops: int) -> bool:
-        return float(bound(contraction, torch.tensor([hops]), scale)) > theta
+        distance = torch.tensor([hops], dtype=torch.float64)  # may be more than an int64 holds
+        return float(bound(contraction, distance, scale)) > theta
 
     if not exceeds(0):
         return 0
     low, high = 0, 1
-    while exceeds(high) and high < FARTHEST:
+    while exceeds(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

@@ -127,3 +127,8 @@ def test_unsigned_ids_beyond_64_bits_signed() -> None:
 )
 def test_restored(text: list[str], values: list[object]) -> None:
     assert restore_integers(pa.chunked_array([text])).to_pylist() == values
+
+
+def test_weights_of_zero_are_noted() -> None:
+    *_, notes = read([(0, 1), (1, 2), (2, 3)], [0, 1, 1e-60])
+    assert "2 edges with weight 0: without effect" in notes

@@ -300,3 +300,27 @@ def test_zeros_stay_zeros_where_most_numbers_are_zero(write: Write) -> None:
     np.testing.assert_allclose(x[:, 0], [0, 0, 0, 3 / rms, 0, 4 / rms], rtol=1e-6)
     x, _ = features(write(table(["0", "1"] * 3), NO_EDGES, name="flags"), standardize=True)
     assert x[:, 0].tolist() == [0, 1] * 3
+
+
+def test_codes_with_leading_zeros_are_noted(write: Write) -> None:
+    folder = write(table(["01234", "98765", "", "00501"]), NO_EDGES)
+    note = "numbers with leading zeros in 'f': if they are codes, --categorical keeps them as text"
+    assert note in read_graphs(folder).notes
+    assert note not in read_graphs(folder, TableOptions(categorical=("f",))).notes
+    usual = read_graphs(write(table(["0", "0.5", "-0", "10"]), NO_EDGES, name="usual"))
+    assert not any("leading zeros" in note for note in usual.notes)
+
+
+def test_a_column_of_degrees_keeps_its_name(write: Write) -> None:
+    _, names = features(write(table(["3", "1", "2"], "degree"), NO_EDGES), degree=True)
+    assert names == ("degree", "in-degree")
+
+
+def test_another_unit_than_in_training_is_noted(write: Write) -> None:
+    metres = [f"{170 + 3 * place}" for place in range(6)]
+    trained = read_graphs(write(table(metres), NO_EDGES), TableOptions(standardize=True)).schema
+    for name, factor in (("same", 1.1), ("other", 1000.0)):
+        cells = [str(factor * float(cell)) for cell in metres]
+        found = read_graphs(write(table(cells), NO_EDGES, name=name), schema=trained)
+        noted = any("'f': most values are more than 10 standard dev" in one for one in found.notes)
+        assert noted == (name == "other")

@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from mgnni.data.tables.predictions import write_predictions
+from mgnni.data.tables.predictions import write_numbers, write_predictions
 from mgnni.data.tables.read import read_graphs
 from mgnni.errors import ArgumentError, DataError
 
@@ -151,3 +151,14 @@ def test_from_file_to_file(write: Write, tmp_path: Path) -> None:
         ("7", "x"),
         (" 7", "x"),
     ]
+
+
+def test_numbers_that_differ_little_are_not_rounded(tmp_path: Path) -> None:
+    """Dates in seconds, for example."""
+    labels = torch.tensor([[1_700_000_001.0], [1_700_000_002.5]], dtype=torch.float64)
+    write_numbers(tmp_path / "p.csv", [1, 2], ["y"], labels + 0.25, labels=labels)
+    with (tmp_path / "p.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["label"]) for row in rows] == labels.flatten().tolist()
+    predicted = [float(row["prediction"]) for row in rows]
+    assert predicted == pytest.approx([1_700_000_001.25, 1_700_000_002.75], abs=0.01, rel=0)

@@ -18,6 +18,13 @@ DIFFERENT_DEGREES = 10.0  # ratio of the largest degree to the median
 HETEROPHILIC = 0.1  # adjusted homophily
 FEW_TEST_ROWS = 100
 
+NOT_AS_EXPECTED = (
+    "not used: ",
+    "not used, ",
+    "with leading zeros in ",
+    " with weight 0: ",
+)  # notes
+
 
 class Advice(NamedTuple):
     """Advice on a task.
@@ -54,7 +61,9 @@ def _on_reading(found: Mapping[str, Any]) -> Iterator[Advice]:
     for note in found["notes"]:
         if note.endswith("used as features"):
             yield Advice(True, f"{note}: pass --ignore if it is not known before the label")
-        elif "not used: " in note or "not used, " in note:
+        elif note.endswith("differ only in spaces"):
+            yield Advice(True, f"{note}: remove the spaces if they are the same class")
+        elif any(part in note for part in NOT_AS_EXPECTED):
             yield Advice(False, note)
     if found["graph"]["weighted"] and found["options"]["unweighted"]:
         yield Advice(

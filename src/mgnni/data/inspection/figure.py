@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from mgnni.figures import BASELINE, COLORS, INK, OURS, new_figure
+from mgnni.figures import BASELINE, COLORS, INK, OURS, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ def draw_description(found: Mapping[str, Any], file: IO[bytes]) -> None:
     panels = 3 if found["homophily"] else 2
     figure = new_figure(4.2 * panels, 3.4, dpi=160)
     axes = figure.subplots(1, panels)
-    figure.suptitle(found["name"], color=INK, fontsize=11)
+    figure.suptitle(literal(found["name"]), color=INK, fontsize=11)
     _degrees(axes[0], found["degree"], found["graph"]["reciprocal"] not in (1.0, None))
     classes = _shown(found["classes"])
     if found["targets"]:
@@ -114,5 +114,4 @@ def _homophily(axes: Axes, homophily: Mapping[str, Any], names: Sequence[str]) -
 
 
 def _short(name: str) -> str:
-    text = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
-    return text.replace("$", r"\$")  # no mathematics
+    return literal(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…")

@@ -16,6 +16,7 @@ from mgnni.data.task import Task
 FEWEST_ROWS = 30  # below, too little is known to suspect a column
 MOST_ROWS = 5000  # of the training set that are looked at
 MOST_COLUMNS = 3000
+LARGEST_ID = 2.0**64
 DISTINCT = 0.95  # share of distinct values from which whole numbers look like ids
 SKILL = 0.9  # of a column that tells the label almost alone
 SKILL_OF_NUMBERS = 0.98
@@ -40,8 +41,9 @@ def id_columns(task: Task, columns: Sequence[Column]) -> list[str]:
     for column in columns:
         if column.kind == "number" and not column.symbol:
             raw = x[:, start].double().numpy() * column.deviation + column.mean
-            rounding = 1e-6 * float(np.abs(raw).max()) + 1e-6  # of single precision
-            whole = bool((np.abs(raw - np.round(raw)) <= rounding).all())
+            largest = float(np.abs(raw).max())
+            rounding = 1e-6 * largest  # of single precision
+            whole = bool((np.abs(raw - np.round(raw)) <= rounding).all()) and largest < LARGEST_ID
             if whole and len(np.unique(x[:, start].numpy())) >= DISTINCT * len(raw):
                 found.append(column.name)
         start += len(column.feature_names)

@@ -61,7 +61,7 @@ def check_ids(rows: Rows, graph: Integers | None = None) -> None:
     """Checks that ids are not empty and unique (within a graph, if ``graph`` is given)."""
     table, name, ids = rows.table, rows.roles.id, rows.ids
     rename = table.advice(", or name the id column with --id")
-    remedy = f"give every row its own id{rename}"
+    remedy = f"give every row its own id, or delete empty rows{rename}"
     table.check(name, ids, pc.is_valid(ids), "hold an id", remedy)
     codes = _codes(ids, pc.unique(_comparable(ids)))
     if graph is not None:

@@ -14,13 +14,22 @@ from mgnni.data.tables.graph_file import Floats
 from mgnni.data.tables.messages import counted, listed, show
 from mgnni.data.tables.schema import Column, Schema, TableOptions
 from mgnni.data.tables.table import Cells, Table, pa, pc
-from mgnni.data.tables.values import Doubles, as_text, booleans, kind_of, numbers, sorted_values
+from mgnni.data.tables.values import (
+    Doubles,
+    as_text,
+    booleans,
+    is_text,
+    kind_of,
+    numbers,
+    sorted_values,
+)
 from mgnni.errors import DataError
 
 MOST_CATEGORIES = 1000
 FEW = 20  # so many categories are always accepted, however short the table is
 NEARLY_ALL = 0.9
 LARGE = 1000.0
+FAR = 10  # standard deviations, beyond which most values of a column suggest another unit
 NO_FEATURES = "no features: using the constant 1; --degree uses the degree instead"
 
 # A column of float64 with nan for missing values, or (pyarrow) of text with null.
@@ -74,8 +83,14 @@ def read_features(
                 f"column {show(name)}: amounts whose commas or points may be decimal marks are "
                 "text; write them like 1200.50 to use numbers"
             )
+    codes = [n for n, kind in kinds.items() if kind == "number" and _leading_zeros(cells[n])]
+    if codes:
+        notes.append(
+            f"numbers with leading zeros in {listed(codes)}: if they are codes, --categorical "
+            "keeps them as text"
+        )
     if options.degree:
-        columns.append(Column("degree", "degree"))
+        columns.append(Column("in-degree" if "degree" in kinds else "degree", "degree"))
     if not columns:
         columns.append(Column("constant", "constant"))
         notes.append(NO_FEATURES)
@@ -83,6 +98,11 @@ def read_features(
         columns = [_standardized(column, values, degree, train) for column in columns]
     x, encoding_notes = _encode(columns, values, degree)
     return x, tuple(columns), [*notes, *encoding_notes]
+
+
+def _leading_zeros(column: Cells) -> bool:
+    """Returns whether a column of text has whole numbers such as 007."""
+    return is_text(column) and bool(pc.any(pc.match_substring_regex(column, r"^0\d+$")).as_py())
 
 
 def _parse(table: Table, kinds: Mapping[str, str], cells: Mapping[str, Cells]) -> dict[str, Values]:
@@ -184,12 +204,20 @@ def _encode(
 def _encode_numbers(own: Floats, column: Column, raw: Doubles) -> list[str]:
     missing = np.isnan(raw)
     own[:, 0] = (np.where(missing, column.fill, raw) - column.mean) / column.deviation
+    notes = []
+    if column.deviation != 1 and float(np.median(np.abs(own[:, 0]))) > FAR:
+        notes.append(
+            f"column {show(column.name)}: most values are more than {FAR} standard deviations from "
+            f"the mean of the training, {column.mean:g}; is the unit the same?"
+        )
     if column.missing:
         own[:, 1] = missing
     elif missing.any():
         count = counted(int(missing.sum()), "missing value")
-        return [f"column {show(column.name)}: {count}, none in training: using {column.fill:g}"]
-    return []
+        notes.append(
+            f"column {show(column.name)}: {count}, none in training: using {column.fill:g}"
+        )
+    return notes
 
 
 def _encode_categories(own: Floats, column: Column, raw: Cells) -> list[str]:

@@ -108,6 +108,7 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
         directed=directed,
         schema=schema,
         notes=(*notes, *label_notes, *feature_notes),
+        node_ids=nodes.ids if graph is None else nodes.ids.take(np.argsort(graph, kind="stable")),
     )
 
 

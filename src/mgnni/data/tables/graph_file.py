@@ -39,6 +39,8 @@ class GraphFile:
         directed (bool): Whether some edge has no reverse edge.
         schema (Schema): Reads further files in the same way.
         notes (tuple of str): What was chosen, counted or filled in, one line each.
+        node_ids (pyarrow.ChunkedArray, optional): The ids of the nodes of all graphs, one graph
+            after another; None if nodes have no ids.
 
     Shapes:
         - **labels:** ``(rows,)``, or ``(rows, labels)`` for several labels per row
@@ -54,6 +56,7 @@ class GraphFile:
     directed: bool
     schema: Schema
     notes: tuple[str, ...]
+    node_ids: Any = None
 
     def task(
         self,
@@ -120,6 +123,9 @@ def directed_edges(
     loops = int((edges[0] == edges[1]).sum())
     if loops:
         notes.append(f"{counted(loops, 'self-loop')} kept")
+    zeros = 0 if weight is None else int((weight == 0).sum())
+    if zeros:
+        notes.append(f"{counted(zeros, 'edge')} with weight 0: without effect")
     if not forward.size:
         return edges, weight, bool(directed), [f"{where}: no edges"]
     if directed is True:

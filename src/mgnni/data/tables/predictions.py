@@ -130,7 +130,8 @@ def write_numbers(
     r"""Writes one row per id: predicted number, true number, split and attention weights.
 
     The columns are ``id``, ``prediction``, ``label``, ``split`` and ``scale_<m>``; of several
-    targets ``prediction_<name>`` and ``label_<name>``. Numbers have nine digits.
+    targets ``prediction_<name>`` and ``label_<name>``. Predictions have twelve digits, which are
+    enough for numbers that differ little, such as dates in seconds; labels are exact.
 
     Args:
         path (Path): A file that ends in ``.csv`` or ``.parquet``.
@@ -152,12 +153,13 @@ def write_numbers(
     columns: dict[str, Any] = {
         "id": ids if isinstance(ids, (pa.Array, pa.ChunkedArray)) else pa.array(ids)
     }
-    for what, numbers in (("prediction", predicted), ("label", labels)):
+    for what, numbers, digits in (("prediction", predicted, 12), ("label", labels, 17)):
         for place, name in enumerate(names if numbers is not None else ()):
             values = cast(Tensor, numbers)[:, place].tolist()
             title = what if len(names) == 1 else f"{what}_{name}"
             columns[title] = pa.array(
-                [None if math.isnan(one) else float(f"{one:.9g}") for one in values], pa.float64()
+                [None if math.isnan(one) else float(f"{one:.{digits}g}") for one in values],
+                pa.float64(),
             )
     if split is not None:
         columns["split"] = pa.array([word or None for word in split], pa.string())

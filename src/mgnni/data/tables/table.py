@@ -121,7 +121,9 @@ class Table(ABC):
             return ""
         between = [mark for mark in ";,|\t " if mark in self.names[0].strip()]
         to = self.advice("", " to mgnni predict")
-        return f"; is the delimiter {between[0]!r}? then pass --delimiter{to}" if between else ""
+        if not between:
+            return ""
+        return f"; is the delimiter {between[0]!r}? then pass --delimiter {between[0]!r}{to}"
 
 
 class ParquetTable(Table):
