@@ -128,6 +128,7 @@ def test_too_few_rows_for_a_split_are_named(call: Call, place: Path) -> None:
     ended = call("train", "tiny", *QUICK)
     assert ended.status == 2
     assert "too few labels to draw a split" in ended.err
+    assert "got 60/20/20 % of 3 units" in ended.err
     assert "label more units, or give the split with the data" in ended.err
 
 

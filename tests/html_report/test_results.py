@@ -191,6 +191,12 @@ def test_a_report_of_another_command_is_left_out_among_others(trainings, tmp_pat
     assert len(read_results([tmp_path / "runs"])) == 2
 
 
+def test_a_single_report_of_another_command_is_named(tmp_path):
+    (tmp_path / "report.json").write_text(json.dumps({"command": "minibatch", "data": "cora"}))
+    with pytest.raises(DataError, match=r"mgnni train \(got one of mgnni minibatch\)"):
+        read_results([tmp_path])
+
+
 def test_a_thinned_curve_keeps_its_ends():
     curve = Curve(list(range(1, 1001)), [1 / n for n in range(1, 1001)], [], [0.5] * 1000)
     thin = curve.thinned(20)

@@ -53,6 +53,14 @@ def test_a_task_without_splits_is_given_some():
     assert bare.splits == ()
 
 
+def test_splits_of_several_labels_per_row_are_not_called_stratified():
+    graph = labelled()
+    graph.y = torch.nn.functional.one_hot(graph.y, 3).float()
+    task = find_source(graph, num_splits=2).task
+    assert task.multilabel
+    assert task.notes[-1] == "no splits in the data: 2 drawn at random, 60/20/20, seed 0"
+
+
 def test_a_graph_without_splits_is_given_some():
     source = find_source(labelled(), num_splits=3)
     task = source.task
@@ -82,7 +90,10 @@ def test_folds_test_every_unit_once(make):
     assert tested.unique().numel() == tested.numel() >= task.num_units - 2  # two have no label
     assert all(split.val.numel() for split in task.splits)
     assert source.given == {"folds": 4}
-    assert "4 folds, stratified, a fifth of the rest for validation, seed 0" in task.notes[-1]
+    # Graphs whose nodes have labels have no class by which they could be stratified.
+    stratified = "" if make is inductive_task else "stratified, "
+    note = f"no splits in the data: 4 folds, {stratified}a fifth of the rest for validation, seed 0"
+    assert task.notes[-1] == note
 
 
 def test_folds_that_cannot_be_are_refused():

@@ -145,7 +145,7 @@ def stratified_holdout(labels: Tensor, fraction: float, seed: int) -> Tensor:
     order = _by_class(labels, generator)
     held, _ = _hold_out(labels, order, round(fraction * order.numel()), generator)
     if fraction > 0 and held.numel() == 0:
-        raise ArgumentError(_too_few("fraction", fraction, labels))
+        raise ArgumentError(_too_few((fraction,), labels))
     return held.sort().values
 
 
@@ -192,7 +192,7 @@ def random_splits(
         val, train = _hold_out(labels, rest, num_val, generator)
         for fraction, part in zip(fractions, (train, val, test), strict=True):
             if fraction > 0 and part.numel() == 0:
-                raise ArgumentError(_too_few("fractions", tuple(fractions), labels))
+                raise ArgumentError(_too_few(fractions, labels))
         splits.append(Split.of(train, val, test))
     return splits
 
@@ -264,11 +264,12 @@ def make_generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _too_few(name: str, value: object, labels: Tensor) -> str:
+def _too_few(fractions: Sequence[float], labels: Tensor) -> str:
     known = labels[labels >= 0]
     classes = torch.unique(known).numel()
+    shares = "/".join(f"{100 * one:g}" for one in fractions)
     return (
-        f"too few labels to draw a split: '{name}' must give every set at least one unit, with one "
-        f"of each class left for training (got {value} of {known.numel()} units in {classes} "
-        "classes); label more units, or give the split with the data"
+        "too few labels to draw a split: every set must get at least one unit, and training one of "
+        f"each class (got {shares} % of {known.numel()} units in {classes} classes); label more "
+        "units, or give the split with the data"
     )

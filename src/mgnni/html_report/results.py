@@ -202,8 +202,13 @@ def _files(path: Path) -> Iterator[Path]:
 def _result(file: Path, single: bool) -> Result | None:
     """Return the result in a file; ``None`` for a report of another command among others."""
     report, folder = read_object(file, REMEDY), file.parent
-    if report.get("command") != "train" and not single:
+    command = report.get("command", "train")  # early reports have none
+    if command != "train" and not single:
         return None
+    if command != "train":
+        raise DataError(
+            f"{file}: must be a report of mgnni train (got one of mgnni {command}); leave it out"
+        )
     header = (
         read_object(folder / "config.json", REMEDY) if (folder / "config.json").exists() else {}
     )

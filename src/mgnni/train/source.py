@@ -222,11 +222,13 @@ def _with_splits(task: Task, num_splits: int, folds: int | None) -> Task:
             f"'folds' are the splits (got {folds}, and also num_splits={num_splits}); leave one of "
             "the two out"
         )
-    labels, stratified = stratified_labels(task), "" if task.regression else "stratified, "
+    labels, stratified = stratified_labels(task), ""
     if task.regression and task.unit == task.level:  # rows without a number are in no set
         labels = is_labeled(labels).long() - 1
     elif task.multilabel or task.unit != task.level:
         labels = torch.zeros(task.num_units, dtype=torch.long)
+    else:
+        stratified = "stratified, "
     if folds is None:
         splits = random_splits(labels, num_splits, FRACTIONS, SEED)
         how = f"{num_splits} drawn at random, {stratified}60/20/20, seed {SEED}"
