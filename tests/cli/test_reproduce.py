@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from mgnni.cli.reproduce_output import Progress
+from mgnni.cli.reproduce_output import Progress, show_sheet
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.storage import data_root
+from mgnni.reproduce.sheet import Sheet
 from mgnni.reproduce.study import Cell
 from mgnni.train.training import OnEpoch
 from reproduce.cases import lasting
@@ -125,3 +128,16 @@ def test_wrong_arguments_are_explained(call: Call, args: tuple[str, ...], said: 
     ended = call("reproduce", *args)
     assert ended.status == 2
     assert said in ended.err
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_numbers_of_a_wide_table_are_not_broken(width: int) -> None:
+    names = ["MUTAG", "PTC", "PROTEINS", "NCI1", "IMDB-BINARY", "IMDB-MULTI"]
+    numbers = [f"{place}1.90 ± 12.50†*" for place in range(6)]
+    row = ["a model with a name that is longer than its column", "ours, validation", *numbers]
+    with io.StringIO() as file:
+        show_sheet(Console(file=file, width=width), Sheet("", ["", "", *names], [row], 2))
+        lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    for number in numbers:
+        assert sum(number in line for line in lines) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -25,6 +25,8 @@ from mgnni.reproduce.sheet import Sheet, ours
 from mgnni.reproduce.store import DONE, Stored, runs_of_cell
 from mgnni.reproduce.study import Cell, Study
 from mgnni.train.training import OnEpoch
+
+WIDEST_NAME = 20  # characters of a column of names, which are wrapped
 
 
 class Progress:
@@ -145,22 +147,51 @@ def _figure(study: Study, found: Mapping[Cell, Stored], output: Path) -> str:
 
 
 def show_sheet(console: Console, sheet: Sheet) -> None:
-    """Print a table; bold cells are those of Markdown."""
+    """Print a table, in several parts if it is too wide; bold cells are those of Markdown."""
+    if sheet.title:
+        console.print(f"\n{sheet.title}", soft_wrap=True)
+    for columns in _parts(sheet, console.width):
+        console.print(_table(sheet, columns))
+    for note in sheet.notes:
+        paragraph(console, note.replace("`", ""), style="dim")
+
+
+def _parts(sheet: Sheet, width: int) -> list[range]:
+    """Return the columns of each part, such that numbers fit into one line."""
+    lines = [sheet.header, *sheet.rows]
+    widths = [max(len(_plain(line[place])) for line in lines) + 2 for place in range(len(lines[0]))]
+    room = width - sum(min(one, WIDEST_NAME) for one in widths[: sheet.left])
+    columns = range(sheet.left, len(widths))
+    parts = [columns]
+    for count in range(1, len(columns) + 1):
+        size = -(-len(columns) // count)
+        parts = [columns[start : start + size] for start in range(0, len(columns), size)]
+        if all(sum(widths[place] for place in part) <= room for part in parts):
+            break
+    return parts
+
+
+def _table(sheet: Sheet, columns: Sequence[int]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for place, name in enumerate(sheet.header):
-        table.add_column(name, justify="left" if place < sheet.left else "right")
+    for place in (*range(sheet.left), *columns):
+        justify: JustifyMethod = "left" if place < sheet.left else "right"
+        # A column that is too wide even on its own is wrapped.
+        table.add_column(
+            sheet.header[place], justify=justify, no_wrap=place >= sheet.left and len(columns) > 1
+        )
     blocks = not all(row[0] for row in sheet.rows)  # some titles are for several lines
     for place, row in enumerate(sheet.rows):
         if place and row[0] and blocks:
             table.add_section()
         style = "dim" if row[1] == "paper" else ""
-        table.add_row(*(_text(cell, style) for cell in row))
-    if sheet.title:
-        console.print(f"\n{sheet.title}", soft_wrap=True)
-    console.print(table)
-    for note in sheet.notes:
-        paragraph(console, note.replace("`", ""), style="dim")
+        shown = (*row[: sheet.left], *(row[one] for one in columns))
+        table.add_row(*(_text(cell, style) for cell in shown))
+    return table
+
+
+def _plain(cell: str) -> str:
+    return cell.replace("**", "")
 
 
 def _text(cell: str, style: str) -> Text:
-    return Text(cell.replace("**", ""), "bold" if "**" in cell else style)
+    return Text(_plain(cell), "bold" if "**" in cell else style)
