@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,19 +142,21 @@ def test_two_processes_try_every_point_once(searched, tmp_path):
 
 
 def kill_after(folder: Path, lines: int) -> None:
-    """Start a search in another process, and kill it when its journal is so long."""
+    """Run a search in another process, which dies as soon as its journal is so long."""
     code = (
+        "from optuna.storages.journal import JournalFileBackend\n"
         "from train.test_tune import *\n"
+        "append = JournalFileBackend.append_logs\n"
+        "def append_and_die(self, logs):\n"
+        "    append(self, logs)\n"
+        f"    if len(Path({str(folder / 'journal.log')!r}).read_text().splitlines()) >= {lines}:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "JournalFileBackend.append_logs = append_and_die\n"
         f"tune(node_task(2), output={str(folder)!r}, prune=False, resume=True, **QUICK)"
     )
     path = os.pathsep.join([str(TESTS), *sys.path])
-    process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path})
-    journal = folder / "journal.log"
-    while process.poll() is None:
-        if journal.exists() and len(journal.read_text().splitlines()) >= lines:
-            process.send_signal(signal.SIGKILL)
-        time.sleep(0.01)
-    assert process.returncode == -signal.SIGKILL
+    ended = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path})
+    assert ended.returncode == -signal.SIGKILL
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system cannot kill a process")
