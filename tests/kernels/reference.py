@@ -115,8 +115,8 @@ def add_term(
     factor: float = 1.0,
     keep: float = 0.0,
 ) -> Tensor:
-    n = now.size(0)
-    p = torch.sparse_csr_tensor(lines.crow.long(), lines.col.long(), values.double(), (n, n))
+    shape = following.size(0), now.size(0)
+    p = torch.sparse_csr_tensor(lines.crow.long(), lines.col.long(), values.double(), shape)
     some = slice(width)
     product = factor * (p @ now[:, some].double())
     following[:, some] = product + (keep * following[:, some] if keep else 0)

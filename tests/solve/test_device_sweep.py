@@ -4,9 +4,15 @@ import pytest
 import torch
 
 from kernels.reference import as_if_large, no_kernels, set_widest, use_kernels
+from mgnni.solve.device_sweep import worthwhile_core
+from mgnni.solve.equation import Equations
 from mgnni.solve.prepare import prepare
 from mgnni.solve.result import Options
+from mgnni.solve.weights import Weights
+from problems import weight
+from solve.core_graphs import NODES, graph
 from solve.device_cases import (
+    Problem,
     assert_agree,
     assert_solved,
     batched,
@@ -50,6 +56,20 @@ def test_graphs_of_a_batch_have_their_own_records(kind, shared, device):
 def test_weights_of_any_width_and_spectrum_are_solved(kind, h, device):
     assert_solved(problem(operator("sym", device), h=h, kind=kind, shared=False))
     assert_solved(problem(operator("dir", device), h=h, kind=kind))
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("shared", [True, False], ids=["one bias", "a bias each"])
+def test_many_equations_on_a_directed_graph_are_solved_on_its_core(shared, adjoint, device):
+    count, scales = 256, (1, 2, 3, 1) * 64  # so many that the core saves time
+    ws = torch.stack([weight("gram", 2, seed) for seed in range(count)]).float().to(device)
+    bias = torch.randn(1 if shared else count, NODES, 2).to(device)
+    operator = graph("both").to(torch.float32).to(device)
+    operator = operator.adjoint() if adjoint else operator
+    equations = Equations(operator, scales, 0.8, Weights(ws, gram=1.0))
+    assert worthwhile_core(equations) is not None
+    # In the norms of a directed graph, the bound grows with the number of nodes.
+    assert_solved(Problem(equations, bias.expand(count, -1, -1)), certified=1e-2)
 
 
 @pytest.mark.parametrize("size", [1e-20, 1e15])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from mgnni.graph.csr import Pattern
+from mgnni.graph.csr import Pattern, SparseMatrix
 from mgnni.graph.normalize import NodeNorm
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class Core:
         nodes (Tensor): The nodes that read and are read.
         given (Tensor): The nodes that read no other.
         inner (Propagation): The operator restricted to ``nodes``.
-        outward (Tensor): The columns of ``nodes``, for all rows, sparse CSR.
-        from_given (Tensor): The columns of ``given``, for all rows, sparse CSR.
+        outward (SparseMatrix): The columns of ``nodes``, for all rows.
+        from_given (SparseMatrix): The columns of ``given``, for all rows.
 
     Shapes:
         - **nodes:** ``(core_nodes,)``
@@ -45,26 +45,23 @@ class Core:
     nodes: Tensor
     given: Tensor
     inner: Propagation
-    outward: Tensor
-    from_given: Tensor
+    outward: SparseMatrix
+    from_given: SparseMatrix
 
 
 @torch.inference_mode(False)
 def core_of(propagation: Propagation) -> Core | None:
     """Return the core of a single directed graph, or ``None`` if it would not save much.
 
-    There is none on accelerators, where a product takes as long as its launch, and none for
-    learnable entries, which would need a new core in every pass.
+    There is none for learnable entries, which would need a new core in every pass.
     """
     pattern = propagation.pattern
     whole = propagation.symmetric or propagation.batch is not None
-    if whole or propagation.values.requires_grad or pattern.crow.device.type != "cpu":
-        return None
-    if pattern.nnz < SAVED:
+    if whole or propagation.values.requires_grad or pattern.nnz < SAVED:
         return None
     values, row, col = propagation.values.detach(), pattern.row, pattern.col.long()
     entry = values != 0  # stored entries may be zero where degrees are
-    reads, is_read = torch.zeros(2, pattern.num_nodes, dtype=torch.bool)
+    reads, is_read = values.new_zeros(2, pattern.num_nodes, dtype=torch.bool)
     reads[row[entry]] = True
     is_read[col[entry]] = True
     inside = reads & is_read
@@ -103,11 +100,11 @@ def restricted(
     return propagation.like(part, values, NodeNorm(norm.kind, weight), batch, num_graphs), nodes
 
 
-def _columns(pattern: Pattern, values: Tensor, keep: Tensor) -> Tensor:
+def _columns(pattern: Pattern, values: Tensor, keep: Tensor) -> SparseMatrix:
     """Return some columns of a sparse matrix."""
     col = pattern.col.long()
     entry = keep[col]
     number = torch.cumsum(keep, 0) - 1
     shape = pattern.num_nodes, int(keep.sum())
     part = Pattern.from_sorted(pattern.row[entry], number[col[entry]], *shape)
-    return part.matrix(values[entry])
+    return SparseMatrix(part, values[entry])

@@ -137,7 +137,7 @@ class Pattern:
 
 
 class SparseMatrix:
-    """A square sparse matrix that multiplies node features, outside of autograd.
+    """A sparse matrix that multiplies node features, outside of autograd.
 
     Args:
         pattern (Pattern): The sparsity pattern.
@@ -145,7 +145,8 @@ class SparseMatrix:
 
     Shapes:
         - **values:** ``(nnz,)``
-        - **input and output of products:** ``(num_nodes, channels)``
+        - **input of products:** ``(num_columns, channels)``
+        - **output of products:** ``(num_nodes, channels)``
     """
 
     is_sharded: bool = False  # whether other processes hold other rows, see mgnni.distributed
@@ -211,7 +212,7 @@ class SparseMatrix:
         """Return ``P x``, outside of autograd."""
         empty = self.pattern.nnz == 0 or x.numel() == 0
         if empty or self.pattern.lines.fit(self.values, x):
-            return self.multiply_into(torch.empty_like(x), x)
+            return self.multiply_into(x.new_empty(self.num_nodes, x.size(1)), x)
         return self.matrix @ x
 
     def multiply_into(
@@ -223,11 +224,12 @@ class SparseMatrix:
         if self.pattern.lines.fit(self.values, x):
             return add_term(self.pattern.lines, self.values, x, out, factor=factor, keep=beta)
         if x.size(1) == 1 and x.device.type == "cpu":  # twice as fast as a matrix of one column
-            return out.view(-1).addmv_(self.matrix, x.view(-1), beta=beta, alpha=factor).view_as(x)
+            out.view(-1).addmv_(self.matrix, x.view(-1), beta=beta, alpha=factor)
+            return out
         return out.addmm_(self.matrix, x, beta=beta, alpha=factor)
 
     def to_dense(self) -> Tensor:
         """Return the dense matrix, for small graphs and for tests; differentiable."""
-        dense = self.values.new_zeros(self.num_nodes, self.num_nodes)
+        dense = self.values.new_zeros(self.num_nodes, self.pattern.num_columns)
         index = (self.pattern.row, self.pattern.col.long())
         return dense.index_put(index, self.values)

@@ -18,9 +18,77 @@ import torch
 from torch import Tensor
 
 from mgnni.graph.core import Core
-from mgnni.solve.equation import PANEL, Equations, one_if_shared
+from mgnni.graph.csr import SparseMatrix
+from mgnni.solve.equation import PANEL, Equations, one_if_shared, products_by_scale
 from mgnni.solve.plan import Method, Proposal
 from mgnni.solve.products import biased_product
+
+
+class CoreEquations:
+    """The equations of the core, and how the states of all nodes follow from its states.
+
+    Args:
+        equations (Equations): Equations over an operator that has a core.
+        core (Core): The core.
+
+    Attributes:
+        inner: The equations of the core.
+    """
+
+    def __init__(self, equations: Equations, core: Core) -> None:
+        self.equations, self.core = equations, core
+        self.inner = replace(equations, operator=core.inner)
+
+    def restrict(self, bias: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Returns the bias of the core, and what the nodes without incoming entries contribute.
+
+        Args:
+            bias (Tensor): The bias of all nodes.
+
+        Shapes:
+            - **bias:** ``(equations, num_nodes, channels)``
+            - **output:** ``(equations, core_nodes, channels)`` and ``(equations, num_nodes,
+              channels)``; :obj:`None` if there are no such nodes
+        """
+        core, equations = self.core, self.equations
+        inner = one_if_shared(bias).index_select(1, core.nodes).expand(len(equations), -1, -1)
+        if not core.given.numel():
+            return inner, None
+        given = bias.index_select(1, core.given)
+        hop = products_by_scale(equations.scales, given, bias.size(1), self._from_given)
+        part = hop.index_select(1, core.nodes)
+        return biased_product(inner, part, equations.weights.tensor, equations.gamma), hop
+
+    def extend(self, bias: Tensor, z: Tensor, given: Tensor | None) -> tuple[Tensor, ...]:
+        r"""Returns the states of all nodes, :math:`P^m Z`, and :math:`\gamma P^m Z W + B`.
+
+        Args:
+            bias (Tensor): The bias of all nodes.
+            z (Tensor): The states of the core.
+            given (Tensor, optional): The second output of :meth:`restrict`; overwritten.
+
+        Shapes:
+            - **bias, given, output:** ``(equations, num_nodes, channels)``
+            - **z:** ``(equations, core_nodes, channels)``
+        """
+        equations = self.equations
+        hop = products_by_scale(equations.scales, z, bias.size(1), self._outward)
+        hop = hop if given is None else given.add_(hop)
+        image = biased_product(bias, hop, equations.weights.tensor, equations.gamma)
+        return image.index_copy(1, self.core.nodes, z), hop, image
+
+    def _from_given(self, x: Tensor, scale: int, out: Tensor) -> Tensor:
+        """Writes what the nodes without incoming entries contribute after ``scale`` hops."""
+        if scale == 1:
+            return _multiply(self.core.from_given, x, out)
+        once = _multiply(self.core.from_given, x, torch.empty_like(out))
+        return self._outward(once.index_select(0, self.core.nodes), scale - 1, out)
+
+    def _outward(self, x: Tensor, scale: int, out: Tensor) -> Tensor:
+        """Writes what the core contributes to all nodes after ``scale`` hops."""
+        for _ in range(scale - 1):
+            x = _multiply(self.core.inner, x, torch.empty_like(x))
+        return _multiply(self.core.outward, x, out)
 
 
 class OnCore(Method):
@@ -34,7 +102,7 @@ class OnCore(Method):
 
     def __init__(self, equations: Equations, core: Core, inner: Method) -> None:
         super().__init__(equations, inner.expansions)
-        self.core, self.inner = core, inner
+        self.part, self.inner = CoreEquations(equations, core), inner
         self.name = inner.name  # type: ignore[misc]
 
     def prepared_for(self, equations: Equations) -> Method:
@@ -43,37 +111,12 @@ class OnCore(Method):
 
     def propose(self, bias: Tensor, tol: float, max_iter: int) -> Proposal:
         """Proposes states of the core, and computes all other nodes from them."""
-        core, equations = self.core, self.equations
-        scales, gamma, weight = equations.scales, equations.gamma, equations.weights.tensor
-        hop = torch.empty(bias.shape, dtype=bias.dtype)
-        inner = one_if_shared(bias).index_select(1, core.nodes).expand(len(scales), -1, -1)
-        if core.given.numel():
-            for index, scale in enumerate(scales):
-                self._from_given(bias[index], scale, hop[index])
-            inner = biased_product(inner, hop.index_select(1, core.nodes), weight, gamma)
-        found = Proposal(inner, torch.zeros(len(scales), 1, dtype=torch.long), False)
-        if core.nodes.numel():
+        inner, given = self.part.restrict(bias)
+        found = Proposal(inner, torch.zeros(len(inner), 1, dtype=torch.long), False)
+        if inner.size(1):
             found = self.inner.propose(inner, tol, max_iter)
-        for index, scale in enumerate(scales):
-            self._outward(found.z[index], scale - 1, hop[index], int(core.given.numel() > 0))
-        image = biased_product(bias, hop, weight, gamma)
-        z = image.index_copy(1, core.nodes, found.z)
+        z, hop, image = self.part.extend(bias, found.z, given)
         return found._replace(z=z, hop=hop, image=image)
-
-    def _from_given(self, bias: Tensor, scale: int, out: Tensor) -> None:
-        """Writes the contribution of the nodes without incoming entries, after ``scale`` hops."""
-        given = bias.index_select(0, self.core.given)
-        if scale == 1:
-            _multiply(self.core.from_given, given, out, 0)
-        else:
-            once = _multiply(self.core.from_given, given, torch.empty_like(out), 0)
-            self._outward(once.index_select(0, self.core.nodes), scale - 2, out, 0)
-
-    def _outward(self, x: Tensor, hops: int, out: Tensor, beta: int) -> None:
-        """Writes (or adds) states of the core after ``hops`` hops in it and one to all nodes."""
-        for _ in range(hops):
-            x = _multiply(self.core.inner.matrix, x, torch.empty_like(x), 0)
-        _multiply(self.core.outward, x, out, beta)
 
 
 def on_core(method: Method, equations: Equations) -> Method:
@@ -85,10 +128,9 @@ def on_core(method: Method, equations: Equations) -> Method:
     return OnCore(equations, core, inner)
 
 
-def _multiply(matrix: Tensor, x: Tensor, out: Tensor, beta: int) -> Tensor:
-    """Writes (or adds) a sparse product, in panels of columns."""
-    if matrix.values().numel() == 0:
-        return out if beta else out.zero_()
-    for x_part, part in zip(torch.split(x, PANEL, 1), torch.split(out, PANEL, 1), strict=True):
-        part.addmm_(matrix, x_part, beta=beta)
+def _multiply(matrix: SparseMatrix, x: Tensor, out: Tensor) -> Tensor:
+    """Writes a sparse product; on a CPU in panels of columns."""
+    width = max(x.size(1), 1) if x.is_cuda else PANEL
+    for x_part, part in zip(torch.split(x, width, 1), torch.split(out, width, 1), strict=True):
+        matrix.multiply_into(part, x_part)
     return out

@@ -115,6 +115,30 @@ def _monomials(scales: tuple[int, ...], wide: int, device: torch.device) -> tupl
         return coefficient.to(device), scale[:: launches.COLUMNS].int().to(device)
 
 
+@dataclass(frozen=True, eq=False)
+class Launched:
+    r"""What a device plan computes before it measures the residual.
+
+    Attributes:
+        z: The states.
+        eigenvalues: Bounds on the eigenvalues of the weights with the largest first.
+        iterations: Number of iterations of each equation.
+        hop: :math:`P^m Z`, if the solve computed it.
+        image: :math:`\gamma P^m Z W + B`, likewise.
+
+    Shapes:
+        - **z, hop, image:** ``(equations, num_nodes, channels)``
+        - **eigenvalues:** ``(equations, padded)``, float64
+        - **iterations:** ``(equations,)``, 32-bit
+    """
+
+    z: Tensor
+    eigenvalues: Tensor
+    iterations: Tensor
+    hop: Tensor | None = None
+    image: Tensor | None = None
+
+
 class DevicePlan(Plan):
     """A plan that solves and certifies with CUDA kernels.
 
@@ -152,13 +176,8 @@ class DevicePlan(Plan):
         return _monomials(self.equations.scales, wide, self.equations.operator.device)
 
     @abstractmethod
-    def _launch(self, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Launches the solve for one shared bias or one per equation.
-
-        Returns:
-            The states, bounds on the eigenvalues of the weights with the largest first, and the
-            number of iterations of each equation.
-        """
+    def _launch(self, bias: Tensor) -> Launched:
+        """Launches the solve for one shared bias or one per equation."""
 
     @torch.no_grad()
     def solve(self, bias: Tensor, start: Tensor | None = None, deferred: bool = False) -> Solution:
@@ -168,7 +187,7 @@ class DevicePlan(Plan):
         with full_precision(bias.device):
             enter(bias.device)
             one = one_if_shared(bias).contiguous()
-            solution = self._certify(one, *self._launch(one))
+            solution = self._certify(one, self._launch(one))
         if deferred and not self.synchronises:
             return solution
         if solution.records.converged:
@@ -177,20 +196,21 @@ class DevicePlan(Plan):
             return solution  # there are no eigenvalues to find
         return self.fallback.solve(bias, start)
 
-    def _certify(
-        self, bias: Tensor, z: Tensor, eigenvalues: Tensor, iterations: Tensor
-    ) -> Solution:
+    def _certify(self, bias: Tensor, found: Launched) -> Solution:
         """Measures the residual at the states, on the device."""
-        weight, gamma = self.equations.weights.tensor, self.equations.gamma
-        hop = self._hop(z)
-        residual = torch.baddbmm(bias.expand(z.shape), hop, weight, alpha=gamma).sub_(z)
+        z, hop, image = found.z, found.hop, found.image
+        if hop is None or image is None:
+            weight, gamma = self.equations.weights.tensor, self.equations.gamma
+            hop = self._hop(z)
+            image = torch.baddbmm(bias.expand(z.shape), hop, weight, alpha=gamma)
+        residual = image.sub_(z)
         constants = self._constants
         numbers = launches.certificates(
             residual,
             z,
             bias,
-            eigenvalues,
-            iterations,
+            found.eigenvalues,
+            found.iterations,
             batch=constants.batch,
             num_graphs=constants.num_graphs,
             weight=constants.weight,

@@ -17,7 +17,7 @@ from torch import Tensor
 from mgnni.graph.memo import memoize
 from mgnni.graph.propagation import Propagation
 from mgnni.kernels import launches
-from mgnni.solve.device import SHARE, DevicePlan, fits_one_launch
+from mgnni.solve.device import SHARE, DevicePlan, Launched, fits_one_launch
 from mgnni.solve.equation import Equations
 from mgnni.solve.expansion import interval_expansion
 from mgnni.solve.result import Options
@@ -90,7 +90,7 @@ class DeviceRows(DevicePlan):
         tol = SHARE * self.options.tol
         return _row_expansion(equations.operator, equations.scales, equations.gamma, tol)
 
-    def _launch(self, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _launch(self, bias: Tensor) -> Launched:
         plan, weight = self._expansion, self.equations.weights.tensor
         before = (plan.basis.mT @ bias).expand(len(self.equations), -1, -1).contiguous()
         total = plan.table[0] * before
@@ -103,4 +103,4 @@ class DeviceRows(DevicePlan):
                 new = torch.baddbmm(before.add(term, alpha=2), term, weight, beta=-1, alpha=4)
             term, before = new, term
             total[:, :rows].addcmul_(term, plan.table[k, :, :rows])
-        return plan.basis @ total, plan.ones, plan.degree
+        return Launched(plan.basis @ total, plan.ones, plan.degree)

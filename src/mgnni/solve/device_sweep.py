@@ -10,29 +10,52 @@ from torch import Tensor
 
 from mgnni.kernels import launches
 from mgnni.kernels.terms import add_terms
-from mgnni.solve.device import SHARE, DevicePlan, constant, fits_one_launch
-from mgnni.solve.equation import Equations
+from mgnni.solve.core import CoreEquations
+from mgnni.solve.device import SHARE, DevicePlan, Launched, constant, fits_one_launch
+from mgnni.solve.equation import Equations, one_if_shared
 from mgnni.solve.expansion import recurrence, sufficient_terms
 from mgnni.solve.plan import Plan
 from mgnni.solve.result import Options
 from mgnni.solve.weights import WIDE
 
+# Multiply-adds that a core must save in every product to be worth the additional launches.
+SAVED = 2**24
+
+
+def worthwhile_core(equations: Equations) -> CoreEquations | None:
+    """Returns the equations of the core, if solving these takes much less time."""
+    operator = equations.operator
+    width = len(equations) * launches.padded(equations.channels)
+    if operator.pattern.nnz * width < SAVED or operator.core is None:
+        return None
+    left = operator.core.inner.pattern.nnz
+    if left == 0 or (operator.pattern.nnz - left) * width < SAVED:
+        return None
+    return CoreEquations(equations, operator.core)
+
+
+def _swept(equations: Equations) -> Equations:
+    """Returns the equations that the kernels solve: those of the core, or all."""
+    core = worthwhile_core(equations)
+    return equations if core is None else core.inner
+
 
 def fits(equations: Equations, options: Options) -> bool:
     """Whether :class:`DeviceSweep` can solve equations that have kernels."""
+    swept = _swept(equations)
     sweeps = "chebyshev" if equations.operator.symmetric else "series"
     return (
         options.solver in ("auto", sweeps)
         and max(equations.scales) <= launches.MOST_ROOTS
         and equations.channels <= WIDE
-        and (fits_one_launch(equations) or equations.operator.pattern.lines.usable)
+        and (fits_one_launch(swept) or swept.operator.pattern.lines.usable)
     )
 
 
 def synchronises(equations: Equations) -> bool:
     """Whether the host has to read degrees or eigenpairs."""
     widest = launches.widest(equations.weights.tensor.device)
-    return not (fits_one_launch(equations) and equations.channels <= widest)
+    return not (fits_one_launch(_swept(equations)) and equations.channels <= widest)
 
 
 class DeviceExpansion:
@@ -119,6 +142,8 @@ class DeviceSweep(DevicePlan):
             basis = launches.basis_for(equations.weights.tensor, before)
             previous = DeviceExpansion(equations, SHARE * options.tol, basis)
         self.expansion = self.device_expansion = previous
+        self._core = worthwhile_core(equations)
+        self._operator = _swept(equations).operator
 
     @cached_property
     def synchronises(self) -> bool:
@@ -136,17 +161,26 @@ class DeviceSweep(DevicePlan):
 
         return DeviceSweep(adjoint, self.options, fallback, self.expansion, reuse=True)
 
-    def _launch(self, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _launch(self, bias: Tensor) -> Launched:
         eigenvalues, vectors = self.expansion.eigenpairs
-        if self.synchronises and self.equations.operator.pattern.lines.usable:
-            z = self._by_terms(bias, vectors)
-        else:
-            z = self._in_one_launch(bias, vectors)
-        return z, eigenvalues, self.expansion.table.needed
+        if self._core is None:
+            z = self._sweep(bias, vectors)
+            return Launched(z, eigenvalues, self.expansion.table.needed)
+        whole = bias.expand(len(self.equations), -1, -1)
+        inner, given = self._core.restrict(whole)
+        z = self._sweep(one_if_shared(inner).contiguous(), vectors)
+        z, hop, image = self._core.extend(whole, z, given)
+        return Launched(z, eigenvalues, self.expansion.table.needed, hop, image)
+
+    def _sweep(self, bias: Tensor, vectors: Tensor) -> Tensor:
+        """Returns the states of the graph, or of its core."""
+        if self.synchronises and self._operator.pattern.lines.usable:
+            return self._by_terms(bias, vectors)
+        return self._in_one_launch(bias, vectors)
 
     def _in_one_launch(self, bias: Tensor, vectors: Tensor) -> Tensor:
         """Sorts columns by the rank of their eigenvalues, so that slow ones share a group."""
-        operator, table = self.equations.operator, self.expansion.table
+        operator, table = self._operator, self.expansion.table
         count, h, wide = vectors.shape
         nodes = bias.size(1)
         if len(bias) == 1:
@@ -170,7 +204,7 @@ class DeviceSweep(DevicePlan):
 
         On large graphs a launch costs nothing, and the memory traffic is what matters.
         """
-        operator = self.equations.operator
+        operator = self._operator
         coefficient, place, back, widths = self.expansion.by_degree
         count, h, wide = vectors.shape
         nodes = bias.size(1)
@@ -201,5 +235,5 @@ class DeviceSweep(DevicePlan):
     @property
     def _bound(self) -> float:
         """The number that the operator is divided by in Chebyshev polynomials."""
-        operator = self.equations.operator
+        operator = self._operator
         return operator.norm_bound if operator.symmetric and operator.norm_bound else 1.0

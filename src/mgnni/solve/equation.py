@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -115,28 +116,16 @@ class Equations:
         r"""Returns :math:`P^{m_i} Z_i` for every equation, in the shape of ``z``."""
         if isinstance(self.operator, ShardedPropagation):
             return self.operator.hops(z, self.scales)
-        hopped = torch.empty(z.shape, dtype=z.dtype, device=z.device)
         if z.device.type == "cuda":
-            self._hop_cuda(z, hopped)
-        else:
-            self._hop_cpu(z, hopped)
+            return products_by_scale(self.scales, z, z.size(1), self._multiply)
+        hopped = torch.empty(z.shape, dtype=z.dtype)
+        self._hop_cpu(z, hopped)
         return hopped
 
-    def _hop_cuda(self, z: Tensor, hopped: Tensor) -> None:
-        """Equations of equal scale share their products: few wide products are faster."""
-        for scale in sorted(set(self.scales)):
-            chosen = [i for i, other in enumerate(self.scales) if other == scale]
-            if len(chosen) == 1:
-                x, out = z[chosen[0]], hopped[chosen[0]]
-            else:
-                some = z[chosen].permute(1, 0, 2)
-                x = some.reshape(z.size(1), -1)
-                out = torch.empty_like(x)
-            for _ in range(scale - 1):
-                x = self.operator.multiply_into(torch.empty_like(x), x)
-            self.operator.multiply_into(out, x)
-            if len(chosen) > 1:
-                hopped[chosen] = out.view(some.shape).permute(1, 0, 2)
+    def _multiply(self, x: Tensor, scale: int, out: Tensor) -> Tensor:
+        for _ in range(scale - 1):
+            x = self.operator.multiply_into(torch.empty_like(x), x)
+        return self.operator.multiply_into(out, x)
 
     def _hop_cpu(self, z: Tensor, hopped: Tensor) -> None:
         """Products in panels of columns, unless the whole state fits into the caches."""
@@ -155,6 +144,61 @@ class Equations:
                         one, other = other, one
                     if not whole:
                         out.copy_(x)
+
+
+def products_by_scale(
+    scales: tuple[int, ...],
+    x: Tensor,
+    rows: int,
+    multiply: Callable[[Tensor, int, Tensor], Tensor],
+) -> Tensor:
+    """Returns a sparse product for every equation.
+
+    On CUDA, equations of equal scale share their products: few wide products are faster.
+
+    Args:
+        scales (tuple[int, ...]): The scale of each equation.
+        x (Tensor): The states.
+        rows (int): Number of rows of a product.
+        multiply (Callable): Multiplies its first argument by a matrix that depends on the second,
+            the scale, writes the product into the third, and returns it.
+
+    Shapes:
+        - **x:** ``(equations, num_nodes, channels)``
+        - **output:** ``(equations, rows, channels)``
+    """
+    out = x.new_empty(len(scales), rows, x.size(2))
+    for part in _equal_scales(scales) if x.is_cuda else _one_by_one(len(scales)):
+        scale = scales[part.start]
+        if part.stop == part.start + 1:
+            multiply(x[part.start], scale, out[part.start])
+            continue
+        side_by_side = x[part].permute(1, 0, 2)
+        wide = side_by_side.reshape(x.size(1), -1)
+        product = multiply(wide, scale, wide.new_empty(rows, wide.size(1)))
+        out[part] = product.view(rows, *side_by_side.shape[1:]).permute(1, 0, 2)
+    return out
+
+
+def _one_by_one(count: int) -> list[slice]:
+    return [slice(index, index + 1) for index in range(count)]
+
+
+def _equal_scales(scales: tuple[int, ...]) -> list[slice]:
+    """Returns slices of equations of equal scale.
+
+    Indices would have to be sent to the device, which a CUDA graph cannot record. In a stack of
+    layers, equal scales have equal distances, so slices suffice.
+    """
+    parts = []
+    for scale in sorted(set(scales)):
+        chosen = [index for index, other in enumerate(scales) if other == scale]
+        first, last = chosen[0], chosen[-1]
+        step = chosen[1] - first if len(chosen) > 1 else 1
+        if chosen != list(range(first, last + 1, step)):
+            return _one_by_one(len(scales))
+        parts.append(slice(first, last + 1, step))
+    return parts
 
 
 def step_bounds(operator: Propagation, scales: tuple[int, ...]) -> list[float]:
