@@ -125,7 +125,7 @@ def state_norm(operator: Propagation, x: Tensor) -> float:
 def admits(solver: str, operator: Propagation, w: Tensor) -> bool:
     """Whether a solver takes this problem: some need symmetry."""
     symmetric = torch.allclose(w, w.T, rtol=0, atol=1e-14 * w.abs().max().item())
-    if solver == "series":
+    if solver in ("series", "deflated"):
         return symmetric
     if solver in ("cg", "chebyshev", "spectral", "wide"):
         return symmetric and operator.symmetric

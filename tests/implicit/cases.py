@@ -20,7 +20,7 @@ def solvers(normalization: str, weight_kind: str) -> list[str]:
     """The solvers that admit an operator of this kind with a weight of this kind."""
     names = ["auto", "picard", "anderson", "gmres", "dense"]
     if weight_kind != "general":
-        names.append("series")
+        names += ["series", "deflated"]
         if normalization == "sym":
             names += ["cg", "chebyshev", "spectral", "wide"]
     return names

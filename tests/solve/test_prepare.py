@@ -54,10 +54,22 @@ def test_a_very_wide_weight_is_not_decomposed(form, device):
     assert result.error_bound < 1e-6
 
 
-@pytest.mark.parametrize(("nodes", "expected"), [(513, "wide"), (514, "cg")])
-def test_auto_solves_row_by_row_on_graphs_smaller_than_the_weight(nodes, expected, device):
-    operator = Propagation.from_edge_index(chain(nodes).to(device), nodes)
-    w = torch.diag(torch.linspace(0, 0.05, 513, device=device))
+@pytest.mark.parametrize(
+    ("nodes", "directed", "largest", "expected"),
+    [
+        (513, False, 0.05, "wide"),
+        (514, False, 0.05, "deflated"),
+        (514, False, 0.9, "cg"),  # too many large eigenvalues
+        (514, False, -0.9, "cg"),
+        (513, True, 0.9, "gmres"),
+    ],
+)
+def test_auto_solves_very_wide_weights(nodes, directed, largest, expected, device):
+    edge_index = chain(nodes).to(device)
+    if directed:
+        edge_index = edge_index[:, edge_index[0] < edge_index[1]]
+    operator = Propagation.from_edge_index(edge_index, nodes)
+    w = torch.diag(torch.linspace(0, largest, 513, device=device))
     bias = torch.randn(nodes, 513, device=device)
     result = solve_equilibrium(operator, w, bias, 1, 0.9)
     assert result.solver == expected

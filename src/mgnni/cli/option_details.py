@@ -30,7 +30,9 @@ CHOICES: dict[str, Sequence[str]] = {
     "head": ("linear", "mlp", "residual", "graph"),
     "normalization": ("auto", "sym", "dir", "out", "row", "none"),
     "flow": ("source_to_target", "target_to_source"),
-    "solver": tuple("auto anderson cg chebyshev gmres picard series spectral wide dense".split()),
+    "solver": tuple(
+        "auto anderson cg chebyshev deflated gmres picard series spectral wide dense".split()
+    ),
     "memory": ("fast", "low", "half"),
     "log": ("tensorboard", "wandb", "trackio"),
 }

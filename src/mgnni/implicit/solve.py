@@ -40,8 +40,8 @@ def solve_equilibrium(
             (default: :obj:`1`)
         gamma (float, optional): The factor :math:`\gamma`, in [0, 1). (default: :obj:`0.8`)
         solver (str, optional): ``"picard"``, ``"anderson"``, ``"cg"``, ``"gmres"``,
-            ``"series"``, ``"chebyshev"``, ``"spectral"``, ``"wide"``, ``"dense"``, or ``"auto"``,
-            which chooses by symmetry, contraction and size. (default: :obj:`"auto"`)
+            ``"series"``, ``"chebyshev"``, ``"spectral"``, ``"wide"``, ``"deflated"``, ``"dense"``,
+            or ``"auto"``, which chooses by symmetry, contraction and size. (default: :obj:`"auto"`)
         tol (float, optional): Bound on the residual relative to the larger of :math:`\|B\|_F`
             and :math:`\|Z\|_F`, in each graph. Also used for the adjoint equation.
             (default: :obj:`1e-6`)

@@ -11,6 +11,7 @@ from mgnni.solve import device_rows, device_sweep
 from mgnni.solve.closed_form import Dense, Spectral, dense_size
 from mgnni.solve.columns import ColumnPlan
 from mgnni.solve.core import on_core
+from mgnni.solve.deflated import Deflated, deflated_rate
 from mgnni.solve.device import has_kernels
 from mgnni.solve.equation import Equations
 from mgnni.solve.fixed_point import Anderson
@@ -24,6 +25,7 @@ from mgnni.solve.sweep import Chebyshev, Series
 from mgnni.solve.weights import WIDE, check_finite_weight
 
 FEW_STEPS = 0.55  # contraction up to which Picard iteration is fast: 1e-6 in 24 steps
+FEW_PRODUCTS = 0.3  # rate up to which deflation is fast: 1e-6 in 12 products with the weight
 MANY_STEPS = 2000  # iterations past which a dense factorisation is considered
 SMALL = 2**20  # numbers in the dense systems of one equation, likewise
 
@@ -38,6 +40,7 @@ METHODS: dict[str, type[Method]] = {
         Chebyshev,
         Spectral,
         Wide,
+        Deflated,
         Dense,
     )
 }
@@ -107,25 +110,31 @@ def choose(equations: Equations, options: Options) -> str:
 
     ``"auto"`` decides by what is proven and by size. Symmetric weights that are not very wide are
     decoupled: small graphs with known eigenpairs have a closed form, other symmetric operators
-    use the Chebyshev expansion, and all others the Neumann series. Wider symmetric weights are
-    solved row by row if the graphs have no more nodes than channels, and by conjugate gradients
-    otherwise. What remains is iterated: by Picard iteration where that takes few steps, else by
-    GMRES. Tiny graphs that would need thousands of iterations are factorised densely. Over several
-    processes, all symmetric weights are decoupled, and nothing is factorised.
+    use the Chebyshev expansion, and all others the Neumann series. With wider symmetric weights,
+    undirected graphs with no more nodes than channels are solved row by row. On other graphs the
+    large eigenvalues are deflated if the others are small. What remains is iterated: by Picard
+    iteration where that takes few steps, else by conjugate gradients if operator and weights are
+    symmetric, and by GMRES if not. Tiny graphs that would need thousands of iterations are
+    factorised densely. Over several processes, all symmetric weights are decoupled, and nothing is
+    factorised.
     """
     name = check_choice("solver", options.solver, SOLVERS)
     symmetric, weights = equations.operator.symmetric, equations.weights
+    both = symmetric and weights.symmetric
     sharded = equations.operator.is_sharded
     if name == "auto":
         if weights.symmetric and (equations.channels <= WIDE or sharded):
             name = "chebyshev" if symmetric else "series"
             if symmetric and equations.operator.prefers_spectrum:
                 name = "spectral"
-        elif weights.symmetric and symmetric:
-            small = equations.operator.largest_graph <= equations.channels
-            name = "wide" if small else "cg"
+        elif both and equations.operator.largest_graph <= equations.channels:
+            name = "wide"
+        elif not both and max(equations.contractions) <= FEW_STEPS:
+            name = "picard"
+        elif weights.symmetric and deflated_rate(equations) <= FEW_PRODUCTS:
+            name = "deflated"
         else:
-            name = "picard" if max(equations.contractions) <= FEW_STEPS else "gmres"
+            name = "cg" if both else "gmres"
         if name == "spectral" or sharded or not _prefers_dense(equations, options.tol):
             return name
         return "dense"
