@@ -17,6 +17,7 @@ if CHROMIUM is None:
     pytest.skip("no Chromium found; install it, or set CHROMIUM=PATH", allow_module_level=True)
 sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 
+OPEN_ALL = "document.querySelectorAll('.fold').forEach(part => { part.open = true; })"
 DRAW_ALL = "dispatchEvent(new Event('beforeprint'))"
 # Marks that were drawn: points, line segments, bars, and the image of a heat map.
 DRAWN = """plot => plot.querySelectorAll('.points path, .js-line, .hm image').length"""
@@ -100,6 +101,7 @@ def test_the_page_is_complete_in_a_browser(browser, page_file, width, scheme):
     page.on("console", lambda message: problems.append(message.text))
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.goto(page_file.as_uri())
+    page.evaluate(OPEN_ALL)
     page.evaluate(DRAW_ALL)
     plots = page.query_selector_all(".plot")
     assert len(plots) > 10
@@ -150,6 +152,7 @@ def test_a_browser_that_cannot_draw_says_so(browser, page_file):
 def test_figures_follow_a_change_of_the_colour_scheme(browser, page_file):
     page = browser.new_page(color_scheme="light")
     page.goto(page_file.as_uri())
+    page.evaluate(OPEN_ALL)
     page.wait_for_selector(".plot .xtick text")
     page.emulate_media(color_scheme="dark")
     assert eventually(page, TICKS, "rgb(231, 236, 242)")
@@ -166,4 +169,30 @@ def test_the_page_can_be_used_with_a_keyboard(browser, page_file):
     page.focus("summary")
     page.keyboard.press("Enter")
     assert page.evaluate("document.querySelector('details').open")
+    page.close()
+
+
+def test_a_link_opens_the_closed_parts_around_its_target(browser, page_file):
+    page = browser.new_page()
+    page.goto(page_file.as_uri())
+    links = page.query_selector_all("#overview td a")
+    target = links[-1].get_attribute("href")
+    assert page.query_selector(target).is_hidden()
+    links[-1].click()
+    assert page.query_selector(target).is_visible()
+    assert page.query_selector(links[0].get_attribute("href")).is_hidden()
+    page.goto("about:blank")
+    page.goto(page_file.as_uri() + target)  # a link from elsewhere
+    assert page.query_selector(target).is_visible()
+    page.close()
+
+
+def test_closed_parts_are_not_printed(browser, page_file):
+    page = browser.new_page()
+    page.goto(page_file.as_uri())
+    page.evaluate(DRAW_ALL)
+    page.query_selector(".fold summary").click()
+    drawn = "document.querySelectorAll('.fold[open] .main-svg').length > 0"
+    assert eventually(page, drawn, True)
+    assert page.query_selector(".fold:not([open]) .main-svg") is None
     page.close()

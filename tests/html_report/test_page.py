@@ -73,7 +73,8 @@ def test_the_structure_is_that_of_an_accessible_page(page):
     assert len(plots) == len(found.specs) > 0
     assert all(plot["role"] == "img" and len(plot["aria-label"]) > 20 for plot in plots)
     tags = [tag for tag, _ in found.tags]
-    figures = [tag for tag in tags if tag in ("figure", "details", "figcaption")]
+    parts = [tag for tag, attrs in found.tags if attrs.get("class") != "fold"]
+    figures = [tag for tag in parts if tag in ("figure", "details", "figcaption")]
     assert figures == ["figure", "figcaption", "details"] * len(plots)
     after = [tags[place + 1] for place, tag in enumerate(tags) if tag == "figure"]
     assert set(after) == {"figcaption"}  # allowed as the first or the last element only
@@ -157,6 +158,22 @@ def changed(folder, change, names=("run",)):
     return folder.parent / "changed"
 
 
+def test_results_of_an_experiment_are_a_table_with_both_rules_and_the_paper(page, stored):
+    overview = page[page.index('id="overview"') : page.index('id="scores"')]
+    row = re.search(r"<tr><th[^>]*>First of paper</th>(.*?)</tr>", overview)[1]
+    report = json.loads((stored / "results/webkb/first/red/report.json").read_text())
+    shown = {
+        rule: f"{100 * one['mean']:.2f} ± {100 * one['std']:.2f}"
+        for rule, one in report["scores"].items()
+    }
+    score, fair, paper = re.sub(r"<(?!br)[^>]*>", "", row).split("<br>")
+    assert score == shown["test-max"] + "†"
+    assert fair == f"validation {shown['validation']}"
+    difference = f"{100 * report['score']['mean'] - 64.05:+.2f}".replace("-", "−")
+    assert paper == f"paper 64.05 ± 5.28 ({difference})"
+    assert "by rule test-max†" in overview
+
+
 @pytest.fixture
 def marked(trainings, tmp_path):
     """A training that is scored with test labels, to be changed."""
@@ -181,6 +198,19 @@ def test_every_rule_with_a_mark_has_its_own_note(marked):
     for rule in ("fold-max", "test-max"):
         assert overview.count(f"<strong>†</strong> {rule}: described as {rule}.") == 1
     assert "The score is of other epochs, by the rule fold-max." in text  # than the matrix
+
+
+def test_results_of_an_experiment_on_times_are_seconds(marked, tmp_path):
+    def set_place(report, name):
+        report |= {"experiment": name, "seconds": 1234.0}
+
+    content = {"name": "times", "kind": "seconds", "rows": [{"name": "gcn"}]}
+    (tmp_path / "definitions").mkdir()
+    (tmp_path / "definitions" / "times.json").write_text(json.dumps(content))
+    results = read_results([changed(marked, set_place, ("times/gcn/red",))])
+    text = make_page(results, read_experiments(tmp_path / "definitions"), "")
+    assert 'runs">1,234</a>' in text
+    assert 'runs">1,234</a>' not in make_page(results, {}, "")
 
 
 def test_a_class_without_predictions_is_a_gap_and_not_zero(marked):
@@ -342,7 +372,7 @@ def test_all_stored_results_fit_into_one_file(everything):
 
 def test_all_stored_results_can_be_told_apart(everything):
     text = everything.read_text("utf-8")
-    found = re.findall(r"<h3[^>]*>(.*?)</h3>", text)
+    found = re.findall(r"<h4[^>]*>(.*?)</h4>", text)
     assert len(found) == len(set(found)) > 100
     assert "Scores on chains, γ = 0.5: Change of the states along a chain" in text
     for spec in Outline(text).specs:

@@ -65,6 +65,12 @@ class Figure:
         )
 
 
+def figures_html(prefix: str, figures: Sequence[Figure], level: int) -> str:
+    """Return figures with headings of a level, and anchors that start with a prefix."""
+    pairs = enumerate(figures, 1)
+    return "".join(figure.to_html(f"{prefix}-{place}", level) for place, figure in pairs)
+
+
 def plain(text: str, longest: int = LONGEST) -> str:
     """Return text as a label: Plotly shows it as it is, and long text is cut in the middle."""
     if len(text) > longest:

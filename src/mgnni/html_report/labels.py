@@ -16,9 +16,14 @@ def by_experiment(results: Sequence[Result]) -> list[list[Result]]:
     return list(groups.values())
 
 
+def experiment_title(result: Result) -> str:
+    """Return what to call the experiment of a result in a heading."""
+    return result.title or result.experiment or "Results of no experiment"
+
+
 def of_experiment(result: Result) -> str:
     """Return the title of an experiment as the end of a heading; empty if there is none."""
-    return f": {result.title or result.experiment}" if result.experiment else ""
+    return f": {experiment_title(result)}" if result.experiment else ""
 
 
 def headings(results: Sequence[Result]) -> list[str]:

@@ -1,9 +1,12 @@
-"""The table of all results."""
+"""Tables of all results: as in the paper if they belong to an experiment, otherwise as a list."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 
+from mgnni.data.rules import DEFAULT_RULE
+from mgnni.html_report.labels import by_experiment, experiment_title
 from mgnni.html_report.paper import Experiment, paper_score
 from mgnni.html_report.results import Result
 from mgnni.html_report.text import (
@@ -19,17 +22,81 @@ from mgnni.html_report.text import (
     table,
 )
 
-WORDS = ("Model", "Dataset", "Metric", "Rule", "Experiment")
+WORDS = ("Model", "Dataset", "Metric", "Rule")
 
 
-def overview_table(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
+def overview(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
+    """Return the tables of all results, with links to them if there are several."""
+    groups = by_experiment(results)
+    tables = [_of_group(group, experiments) for group in groups]
+    if len(groups) == 1:
+        return tables[0]
+    names = [f"overview-{place}" for place in range(1, len(groups) + 1)]
+    titles = [experiment_title(one[0]) for one in groups]
+    items = [f"<li>{link(*one)}</li>" for one in zip(names, titles, strict=True)]
+    parts = [
+        f'<section id="{name}"><h3>{escape(title)}</h3>{content}</section>'
+        for name, title, content in zip(names, titles, tables, strict=True)
+    ]
+    return Html(f"<ul>{''.join(items)}</ul>{''.join(parts)}")
+
+
+def _of_group(group: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
+    """Return a grid of models and datasets if every cell has one result, otherwise a list."""
+    places = {(one.label, one.place) for one in group}
+    if group[0].experiment and len(places) == len(group):
+        return _grid(group, experiments)
+    return _list(group, experiments)
+
+
+def _grid(group: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
+    """Return one row per model and one column per dataset; scores link to their runs."""
+    experiment = experiments.get(group[0].experiment)
+    of_times = experiment is not None and experiment.of_times
+    order = list(experiment.rows) if experiment else []
+    rows = {one.label: order.index(one.row) if one.row in order else len(order) for one in group}
+    columns = list(dict.fromkeys(one.place for one in group))  # in order already
+    cells = {(one.label, one.place): one for one in group}
+    lines = []
+    for label in sorted(rows, key=rows.__getitem__):
+        line: list[str] = [label]
+        for column in columns:
+            one = cells.get((label, column))
+            line.append(DASH if one is None else _cell(one, of_times, experiments))
+        lines.append(line)
+    metrics = {metric_name(one.metric) for one in group}
+    of = f"test {metrics.pop()}" if len(metrics) == 1 else "test metric"
+    of += " in percent" * all(factor(one.metric) > 1 for one in group)
+    rules = {one.report["protocol"]["rule"] + one.mark: None for one in group}
+    told = f"{of}, mean ± standard deviation over runs, by rule {', '.join(rules)}"
+    if any(paper_score(one, experiments) for one in group):
+        told += "; in brackets the difference from the paper"
+    told = "seconds of a whole training" if of_times else told
+    return table(f"{told[0].upper()}{told[1:]}", ["Model", *columns], lines)
+
+
+def _cell(one: Result, of_times: bool, experiments: Mapping[str, Experiment]) -> Html:
+    """Return the score, below it that by validation if it is another, and that of the paper."""
+    if of_times:
+        return link(f"{one.anchor}-runs", f"{one.seconds:,.0f}")
+    lines: list[str] = [link(f"{one.anchor}-runs", score(one.metric, one.mean, one.std, one.mark))]
+    fair = one.report.get("scores", {}).get(DEFAULT_RULE)  # early reports have none
+    if fair and one.mark:
+        text = score(one.metric, fair["mean"], fair["std"])
+        lines.append(f"<small>{DEFAULT_RULE} {text}</small>")
+    paper = paper_score(one, experiments)
+    if paper is not None:
+        difference = points(one.mean - paper.mean)
+        lines.append(f"<small>paper {percent(paper.mean, paper.std)} ({difference})</small>")
+    return Html("<br>".join(lines))
+
+
+def _list(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
     """Return one row per result; the model links to its section, the score to its runs."""
     with_paper = any(paper_score(one, experiments) for one in results)
-    stored = any(one.experiment for one in results)
     of = "" if any(factor(one.metric) == 1 for one in results) else " %"  # else metrics differ
     head = ["Model", "Dataset", f"Test{of}", *(["Paper %", "Difference"] if with_paper else [])]
     head += [f"Validation{of}", "Runs", "Time", "Metric", "Rule"]
-    head += ["Experiment"] if stored else []
     words = [head.index(name) for name in head if name in WORDS]
     lines = []
     for one in results:
@@ -41,5 +108,5 @@ def overview_table(results: Sequence[Result], experiments: Mapping[str, Experime
             line.append(DASH if paper is None else points(one.mean - paper.mean))
         line += [score(one.metric, one.val), str(len(one.runs)), duration(one.seconds)]
         line += [metric_name(one.metric), one.report["protocol"]["rule"]]
-        lines.append([*line, *([one.experiment or DASH] if stored else [])])
+        lines.append(line)
     return table("All results: mean ± standard deviation over runs", head, lines, words=words)

@@ -4,47 +4,33 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
-from typing import Any
 
-from mgnni.data.metric_names import unit
 from mgnni.errors import ArgumentError, MgnniError
 from mgnni.files import atomic_write
-from mgnni.html_report.assessment import assessment_facts, assessment_figures
-from mgnni.html_report.command import command_line
 from mgnni.html_report.costs import cost_figures
-from mgnni.html_report.curves import Curve, read_curves
-from mgnni.html_report.details import MAX_RUNS, attention_figure, confusion_figure, curve_figures
-from mgnni.html_report.figure import Figure
-from mgnni.html_report.labels import headings
-from mgnni.html_report.numbers import number_facts, number_figures
-from mgnni.html_report.overview import overview_table
-from mgnni.html_report.paper import (
-    DEFINITIONS,
-    Experiment,
-    in_order,
-    paper_score,
-    read_experiments,
-)
-from mgnni.html_report.portfolio import portfolio_part
+from mgnni.html_report.curves import read_curves
+from mgnni.html_report.details import MAX_RUNS
+from mgnni.html_report.figure import Figure, figures_html
+from mgnni.html_report.labels import by_experiment, experiment_title, headings
+from mgnni.html_report.overview import overview
+from mgnni.html_report.paper import DEFINITIONS, Experiment, in_order, read_experiments
 from mgnni.html_report.results import Result, read_results, trained
 from mgnni.html_report.scores import score_figures
 from mgnni.html_report.solvers import solver_figures
-from mgnni.html_report.text import DASH, Html, duration, metric_name, percent, score, size, table
+from mgnni.html_report.text import duration, fold
+from mgnni.html_report.training import TEST_LABELS, training_part
 from mgnni.version import __version__
 
 GENERATOR = '<meta name="generator" content="mgnni">'  # in the head of every page
 POINTS = 60_000  # of all learning curves together
+FEW = 4  # trainings up to which all are open at first
 PER_CURVE = (20, 200)  # least and most points of one curve
-TEST_LABELS = (
-    "This score was chosen with the labels it is tested on. It is no estimate for new data, and "
-    "comparable only with numbers chosen by the same rule."
-)
 
 
 def plotly_script() -> str:
@@ -126,26 +112,18 @@ def make_page(results: Sequence[Result], experiments: Mapping[str, Experiment], 
         script (str): Source of plotly.js.
     """
     files = resources.files("mgnni.html_report") / "page_files"
-    curves = [read_curves(one.folder) for one in results]
-    lines = 3 * sum(min(len(one), MAX_RUNS) for one in curves)
-    points = min(max(POINTS // max(lines, 1), PER_CURVE[0]), PER_CURVE[1])
-    sections = [
-        section
-        for result, name, found in zip(results, headings(results), curves, strict=True)
-        for section in _section(result, name, found, points, experiments)
-    ]
-    solvers = _figures("solver", solver_figures(results), 3)
+    solvers = _per_experiment("solver", results, solver_figures)
     datasets = list(dict.fromkeys(one.dataset for one in results))
     return Template((files / "page.html").read_text("utf-8")).substitute(
         title=escape(f"mgnni report: {', '.join(datasets[:4])}{' …' * (len(datasets) > 4)}"),
         generator=GENERATOR,
         style=(files / "page.css").read_text("utf-8"),
         summary=escape(_summary(results, datasets)),
-        overview=overview_table(results, experiments) + _marks(results),
-        scores=_figures("score", score_figures(results, experiments), 3),
+        overview=overview(results, experiments) + _marks(results),
+        scores=_per_experiment("score", results, lambda some: score_figures(some, experiments)),
         solvers=solvers or "<p>No model here solves equations.</p>",
-        costs=_figures("cost", cost_figures(results), 3),
-        sections="".join(sections),
+        costs=_per_experiment("cost", results, cost_figures),
+        trainings=_trainings(results, experiments),
         version=escape(__version__),
         plotly=_packed(script),
         script=(files / "page.js").read_text("utf-8"),
@@ -180,116 +158,42 @@ def _marks(results: Sequence[Result]) -> str:
     )
 
 
-def _figures(prefix: str, figures: Sequence[Figure], level: int) -> str:
-    pairs = enumerate(figures, 1)
-    return "".join(figure.to_html(f"{prefix}-{place}", level) for place, figure in pairs)
+def _per_experiment(
+    prefix: str, results: Sequence[Result], make: Callable[[Sequence[Result]], Sequence[Figure]]
+) -> str:
+    """Return the figures of the results; of several experiments, each in a part of its own."""
+    groups = by_experiment(results)
+    if len(groups) == 1:
+        return figures_html(prefix, make(results), 3)
+    found = ((f"{prefix}-of-{place}", one, make(one)) for place, one in enumerate(groups, 1))
+    return "".join(
+        fold(experiment_title(group[0]), figures_html(anchor, figures, 4), 3, anchor)
+        for anchor, group, figures in found
+        if figures
+    )
 
 
-def _section(
-    result: Result,
-    name: str,
-    curves: dict[tuple[int, int], Curve],
-    points: int,
-    experiments: Mapping[str, Experiment],
-) -> Iterator[str]:
-    """Yield the parts of the section of a result."""
-    report = result.report
-    yield f'<section id="{result.anchor}" aria-labelledby="{result.anchor}-title">'
-    yield f'<h3 id="{result.anchor}-title">{escape(name)}</h3>'
-    yield "<dl>"
-    for term, text in _facts(result, experiments):
-        yield f"<div><dt>{term}</dt><dd>{escape(text)}</dd></div>"
-    yield "</dl>"
-    yield f'<h4 id="{result.anchor}-command">Command</h4>'
-    yield f"<pre><code>{_unbroken(command_line(result))}</code></pre>"
-    if result.mark:
-        yield f'<p class="note">{escape(result.mark)} {TEST_LABELS}</p>'
-    notes = [f"<li>{escape(str(note))}</li>" for note in report.get("data", {}).get("notes", ())]
-    if notes:
-        yield f'<h4>Notes on the data</h4><ul class="note">{"".join(notes)}</ul>'
-    yield from portfolio_part(result)
-    yield f'<h4 id="{result.anchor}-runs">Runs</h4>'
-    yield _run_table(result)
-    figures = curve_figures(result, curves, points)
-    figures += [one for one in (confusion_figure(result), attention_figure(result)) if one]
-    figures += [*assessment_figures(result), *number_figures(result)]
-    yield _figures(f"{result.anchor}-figure", figures, 4)
-    yield '<p><a href="#overview">Back to the overview</a></p></section>'
-
-
-def _unbroken(command: str) -> str:
-    """Return a command as HTML whose lines may end after words, but not inside of options."""
-    words = [escape(word) for word in command.split(" ")]
-    return " ".join(f"<span>{one}</span>" if one.startswith("--") else one for one in words)
-
-
-def _facts(result: Result, experiments: Mapping[str, Experiment]) -> Iterator[tuple[str, str]]:
-    report, protocol = result.report, result.report["protocol"]
-    runs = len(result.runs)
-    of = f"mean ± standard deviation of {runs} runs" if runs > 1 else "one run"
-    if result.experiment:
-        yield "Experiment", result.experiment + (f": {result.title}" if result.title else "")
-    value = score(result.metric, result.mean, result.std, result.mark) + unit(result.metric)
-    yield "Score", f"test {metric_name(result.metric)} {value} ({of})"
-    paper = paper_score(result, experiments)
-    if paper is not None:
-        yield "Paper", f"{percent(paper.mean, paper.std)} %"
-    yield "Rule", f"{protocol['rule']}: {protocol['description']}"
-    yield from assessment_facts(result)
-    yield from number_facts(result)
-    data = report.get("data", {})
-    if {"nodes", "edges", "graphs", "classes"} <= data.keys():
-        yield (
-            "Data",
-            ", ".join(
-                f"{data[what]:,} {what[:-1] if data[what] == 1 else what}"
-                for what in ("nodes", "edges", "graphs")
-            )
-            + (f", {data['classes']} classes" if data["classes"] else ""),
+def _trainings(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> str:
+    """Return the parts of the trainings, together for each of several experiments."""
+    curves = [read_curves(one.folder) for one in results]
+    lines = 3 * sum(min(len(one), MAX_RUNS) for one in curves)
+    points = min(max(POINTS // max(lines, 1), PER_CURVE[0]), PER_CURVE[1])
+    groups, opened = by_experiment(results), len(results) <= FEW
+    level = 3 if len(groups) == 1 else 4
+    parts = {
+        result.number: fold(
+            name,
+            "".join(training_part(result, found, points, experiments, level + 1)),
+            level,
+            result.anchor,
+            opened,
         )
-    yield "Parameters", f"{report['parameters']:,}" if "parameters" in report else DASH
-    total = f"{duration(result.seconds)}: " if len(result.parts) > 1 else ""
-    yield "Time", total + _of_parts(result, _time)
-    if report.get("peak_memory"):
-        yield "Peak memory", size(report["peak_memory"])
-    yield "Versions", _of_parts(result, _versions)
-    if result.copy_of:
-        yield "Copy", f"of {result.copy_of}, which is the same training"
-    yield "Folder", str(result.folder)
-
-
-def _of_parts(result: Result, told: Callable[[Mapping[str, Any]], str]) -> str:
-    """Return what is told of a training, or of each of several to which seeds were added."""
-    texts = [told(one) for one in result.parts]
-    if len(set(texts)) == 1:
-        return texts[0]
-    seeds = [one["seeds"] for one in result.parts]
-    names = [f"seed{'s' * (len(one) > 1)} {', '.join(map(str, one))}" for one in seeds]
-    return "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True))
-
-
-def _time(part: Mapping[str, Any]) -> str:
-    return f"{duration(part['seconds'])} on {part.get('device', 'an unknown device')}"
-
-
-def _versions(part: Mapping[str, Any]) -> str:
-    shown = [f"{package} {number}" for package, number in part.get("versions", {}).items()]
-    commit = part.get("commit")
-    changed = "+" * str(commit).endswith("+")  # the source had changes
-    shown += [f"commit {commit[:12]}{changed}"] if commit else []
-    return ", ".join(shown) or DASH
-
-
-def _run_table(result: Result) -> Html:
-    caption = f"Runs of {result.label} on {result.place}"
-    of = unit(result.metric)
-    head = ["Split", "Seed", "Epochs", "Chosen epoch", f"Validation{of}", f"Test{of}"]
-    rows = [
-        [
-            *map(str, (run.split, run.seed, run.epochs, run.epoch)),
-            score(result.metric, run.val),
-            score(result.metric, run.test, None, result.mark),
-        ]
-        for run in result.runs
-    ]
-    return table(caption, head, rows, words=())
+        for result, name, found in zip(results, headings(results), curves, strict=True)
+    }
+    together = ["".join(parts[one.number] for one in group) for group in groups]
+    if len(groups) == 1:
+        return together[0]
+    return "".join(
+        fold(experiment_title(group[0]), content, 3, f"results-of-{place}", opened)
+        for place, (group, content) in enumerate(zip(groups, together, strict=True), 1)
+    )

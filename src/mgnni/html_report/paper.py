@@ -51,15 +51,17 @@ class Experiment:
 
     Attributes:
         name: Name of the experiment.
-        title: Its title.
+        title: Its title, with the number of the paper's table.
         columns: Titles of the columns by name, in order.
         rows: The rows by name, in order.
+        of_times: Whether it compares times, not scores.
     """
 
     name: str
     title: str
     columns: Mapping[str, str]
     rows: Mapping[str, Row]
+    of_times: bool = False
 
 
 def read_experiments(folder: Path = DEFINITIONS) -> dict[str, Experiment]:
@@ -79,8 +81,11 @@ def read_experiments(folder: Path = DEFINITIONS) -> dict[str, Experiment]:
         name = str(content.get("name", file.stem))
         rows = [_row(row) for row in content.get("rows", ()) if isinstance(row, dict)]
         columns = [one for one in content.get("columns", ()) if isinstance(one, dict)]
-        title = str(content.get("title", name))
-        found[name] = Experiment(name, title, _columns(columns), {row.name: row for row in rows})
+        title, paper = str(content.get("title", name)), str(content.get("paper", ""))
+        title += f" ({paper})" * paper.startswith("Table ")
+        of_times = content.get("kind") == "seconds"
+        named = {row.name: row for row in rows}
+        found[name] = Experiment(name, title, _columns(columns), named, of_times)
     return found
 
 

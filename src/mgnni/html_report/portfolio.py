@@ -10,18 +10,19 @@ from mgnni.html_report.results import Result
 from mgnni.html_report.text import DASH, Html, duration, metric_name, score, table
 
 
-def portfolio_part(result: Result) -> Iterator[str]:
+def portfolio_part(result: Result, level: int) -> Iterator[str]:
     """Yield a table of the compared models, the best first, and the notes on the choice.
 
     Args:
         result (Result): The training; nothing is yielded if its model was given.
+        level (int): Level of the heading.
     """
     record = result.report.get("portfolio")
     if record is None:
         return
     splits, metric = record["splits"], metric_name(record["metric"])
     where = f"split{'s' * (len(splits) > 1)} {', '.join(map(str, splits))}"
-    yield f'<h4 id="{result.anchor}-portfolio">Choice of the model</h4>'
+    yield f'<h{level} id="{result.anchor}-portfolio">Choice of the model</h{level}>'
     yield (
         f"<p>{len(record['candidates'])} models were compared by {escape(metric)} on the "
         f"validation set of {where}, in {duration(record['seconds'])}. The best one, "

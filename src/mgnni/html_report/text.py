@@ -26,6 +26,22 @@ def link(target: str, text: str) -> Html:
     return Html(f'<a href="#{escape(target)}">{html(text)}</a>')
 
 
+def fold(title: str, content: str, level: int, anchor: str, opened: bool = False) -> Html:
+    """Return a part of the page that readers open and close; links to it open it.
+
+    Args:
+        title (str): Its heading.
+        content (str): What is in it, as HTML.
+        level (int): Level of the heading.
+        anchor (str): Anchor of the part.
+        opened (bool, optional): Whether it is open at first. (default: :obj:`False`)
+    """
+    return Html(
+        f'<details class="fold" id="{escape(anchor)}"{" open" * opened}><summary><h{level}>'
+        f"{html(title)}</h{level}></summary>{content}</details>"
+    )
+
+
 def table(
     caption: str,
     head: Sequence[str],

@@ -90,7 +90,23 @@
     document.getElementById("no-figures").hidden = false;
   });
   dark.addEventListener("change", () => plots.filter((box) => box.dataset.drawn).forEach(draw));
+  const shown = (box) => !box.dataset.drawn && !box.closest("details:not([open])");
   addEventListener("beforeprint", () => {
-    ready.then(() => plots.filter((box) => !box.dataset.drawn).forEach(draw), () => {});
+    ready.then(() => plots.filter(shown).forEach(draw), () => {});
   });
+
+  // A link to something in closed parts opens them.
+  const reveal = (hash) => {
+    const target = document.getElementById(hash.slice(1));
+    for (let part = target; part; part = part.parentElement) {
+      if (part.matches("details")) part.open = true;
+    }
+    if (target) target.scrollIntoView();
+  };
+  addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (link) reveal(link.hash);
+  });
+  addEventListener("hashchange", () => reveal(location.hash));
+  if (location.hash) reveal(location.hash);
 })();
