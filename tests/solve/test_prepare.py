@@ -41,11 +41,11 @@ def test_auto_decides_by_symmetry_and_contraction(kind, form, gamma, expected, d
 @pytest.mark.parametrize("form", ["symmetric", "general"])
 def test_a_very_wide_weight_is_not_decomposed(form, device):
     """Past 512 channels: few eigenpairs or GMRES, and the Frobenius norm as a bound."""
-    operator = propagation("sym", 3).to(device)
+    operator = propagation("sym", 20).to(device)
     factor = torch.randn(513, 513, dtype=torch.float64, device=device)
     w = factor @ factor.T if form == "symmetric" else factor
     w = w / torch.linalg.matrix_norm(w)
-    bias = torch.randn(3, 513, dtype=torch.float64, device=device)
+    bias = torch.randn(20, 513, dtype=torch.float64, device=device)
     result = solve_equilibrium(operator, w, bias, 1, 0.9, tol=1e-10)
     assert result.solver == ("wide" if form == "symmetric" else "gmres")
     assert result.contraction >= 0.9 * torch.linalg.matrix_norm(w, 2).item()
@@ -62,6 +62,8 @@ def test_a_very_wide_weight_is_not_decomposed(form, device):
         (514, False, 0.9, "cg"),  # too many large eigenvalues
         (514, False, -0.9, "cg"),
         (513, True, 0.9, "gmres"),
+        (513, True, 0.5, "picard"),
+        (513, True, 0.03, "deflated"),  # Picard iteration would take few steps, too, but more
     ],
 )
 def test_auto_solves_very_wide_weights(nodes, directed, largest, expected, device):

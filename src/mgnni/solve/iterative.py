@@ -12,6 +12,7 @@ from mgnni.graph.propagation import Propagation
 from mgnni.solve.certify import frobenius, graph_sum
 from mgnni.solve.equation import Equations
 from mgnni.solve.plan import Method, Proposal
+from mgnni.solve.products import product
 
 WINDOW = 12  # directions kept by GMRES before it restarts
 
@@ -52,7 +53,7 @@ class System:
         r"""Returns :math:`M x = \gamma P^m x W`; the system matrix is :math:`A = I - M`."""
         for _ in range(self.equation.scales[0]):
             x = self.operator.multiply(x)
-        return (x @ self.equation.weights.tensor[0]).mul_(self.equation.gamma)
+        return product(x, self.equation.weights.tensor[0]).mul_(self.equation.gamma)
 
     def dot(self, x: Tensor, y: Tensor) -> Tensor:
         """Inner product per graph in float64, shape ``(num_graphs,)``."""

@@ -112,11 +112,10 @@ def choose(equations: Equations, options: Options) -> str:
     decoupled: small graphs with known eigenpairs have a closed form, other symmetric operators
     use the Chebyshev expansion, and all others the Neumann series. With wider symmetric weights,
     undirected graphs with no more nodes than channels are solved row by row. On other graphs the
-    large eigenvalues are deflated if the others are small. What remains is iterated: by Picard
-    iteration where that takes few steps, else by conjugate gradients if operator and weights are
-    symmetric, and by GMRES if not. Tiny graphs that would need thousands of iterations are
-    factorised densely. Over several processes, all symmetric weights are decoupled, and nothing is
-    factorised.
+    large eigenvalues are deflated if the others are small. What remains is iterated: by conjugate
+    gradients if operator and weights are symmetric, else by Picard iteration where that takes few
+    steps, else by GMRES. Tiny graphs that would need thousands of iterations are factorised
+    densely. Over several processes, all symmetric weights are decoupled, and nothing is factorised.
     """
     name = check_choice("solver", options.solver, SOLVERS)
     symmetric, weights = equations.operator.symmetric, equations.weights
@@ -129,12 +128,12 @@ def choose(equations: Equations, options: Options) -> str:
                 name = "spectral"
         elif both and equations.operator.largest_graph <= equations.channels:
             name = "wide"
-        elif not both and max(equations.contractions) <= FEW_STEPS:
-            name = "picard"
         elif weights.symmetric and deflated_rate(equations) <= FEW_PRODUCTS:
             name = "deflated"
+        elif both:
+            name = "cg"
         else:
-            name = "cg" if both else "gmres"
+            name = "picard" if max(equations.contractions) <= FEW_STEPS else "gmres"
         if name == "spectral" or sharded or not _prefers_dense(equations, options.tol):
             return name
         return "dense"
