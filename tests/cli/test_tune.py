@@ -15,6 +15,7 @@ from cli.tables import listing, write_nodes
 from mgnni.cli.tune import Tune
 from mgnni.cli.tune_output import SearchClock, current
 from mgnni.train.search import Progress
+from mgnni.train.tuned import STORED, stored
 
 Call = Callable[..., Any]  # see conftest.py
 QUICK = ("--epochs", "3", "--hidden-channels", "4", "--device", "cpu", "--weight-decay", "0")
@@ -42,15 +43,17 @@ def test_the_next_command_reads_the_same_data(call: Call, place: Path) -> None:
     assert (report["metric"], report["input"]["columns"]["directed"]) == ("mae", False)
 
 
-def test_no_report_is_accepted_and_said_to_do_nothing(call: Call, place: Path) -> None:
-    """Commands in earlier presets have the option."""
-    help_text = " ".join(call("tune", "mine", "--help").out.split())
-    assert "--no-report Has no effect, as a search writes no report.html" in help_text
-    ended = call("tune", "mine", *QUICK, "--space", "space.json", "--trials", "1", "--no-report")
-    assert ended.status == 0, ended.err
-    result = json.loads((place / "runs" / "tune-mine" / "preset.json").read_text(encoding="utf-8"))
-    assert "--trials 1" in result["repeat"]
-    assert "--no-report" not in result["repeat"]
+def test_options_of_a_training_that_a_search_does_not_have_are_refused(call: Call) -> None:
+    ended = call("tune", "mine", "--no-report")
+    assert ended.status == 2
+    assert "unrecognized arguments: --no-report" in ended.err
+
+
+def test_the_commands_in_stored_presets_are_accepted() -> None:
+    for name in stored():
+        command = json.loads((STORED / f"{name}.json").read_text("utf-8"))["repeat"]
+        words = shlex.split(command)[2:]
+        assert Tune.create(Tune.parser(words).parse(words)).data == words[0]
 
 
 def test_a_search_and_a_training_with_its_result(call: Call, place: Path) -> None:
@@ -163,6 +166,19 @@ def test_the_folder_of_a_training_is_refused(call: Call, place: Path) -> None:
     assert (ended.status, ended.out) == (2, "")
     assert "--output must not be the folder of a training (got runs/mine-gcn)" in ended.err
     assert listing(place / "runs") == before
+
+
+def test_the_folder_of_a_search_is_no_folder_for_a_training(call: Call, place: Path) -> None:
+    searched = call("tune", "mine", *QUICK, "--space", "space.json", "--trials", "1")
+    assert searched.status == 0, searched.err
+    before = listing(place / "runs")
+    for model in ((), ("--model", "gcn", "--epochs", "2")):
+        ended = call("train", "mine", *model, "--output", "runs/tune-mine")
+        assert ended.status == 1
+        assert "runs/tune-mine: holds a search; choose another --output" in ended.err
+        assert listing(place / "runs") == before
+    more = call("tune", "mine", *QUICK, "--space", "space.json", "--trials", "2", "--resume")
+    assert more.status == 0, more.err
 
 
 def test_the_table_has_no_shortened_names(call: Call, place: Path) -> None:

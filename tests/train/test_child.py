@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,8 +17,21 @@ WAITING = Path(__file__).with_name("waiting.py")
 def test_a_child_ends_with_its_parent(number: signal.Signals) -> None:
     with subprocess.Popen([sys.executable, WAITING], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
+        assert parent.stdout.readline() == "importing\n"
         assert parent.stdout.readline() == "ready\n"  # of the child
         parent.send_signal(number)
         # The output ends when nobody can write to it any more, so neither parent nor child.
         parent.communicate(timeout=60)
     assert parent.returncode == -number
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="the system has no process groups")
+def test_an_interrupt_while_a_child_starts_is_left_to_the_parent() -> None:
+    """A terminal interrupts all processes at once."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, WAITING], start_new_session=True, **pipes) as parent:
+        assert parent.stdout.readline() == "importing\n"
+        os.killpg(parent.pid, signal.SIGINT)
+        errors = parent.communicate(timeout=60)[1]
+    assert "process.join()" in errors  # the parent is interrupted
+    assert errors.count("Traceback") == 1

@@ -11,7 +11,7 @@ from filelock import FileLock
 
 import mgnni.train.folder as module
 from mgnni.errors import DataError
-from mgnni.train.folder import FILES, Folder, load_checkpoint
+from mgnni.train.folder import FILES, Folder, load_checkpoint, save_checkpoint
 from train.cases import config, ignore, node_task, runs, training
 
 HEADER = {"format": 1, "config": {"lr": 0.1, "model": {"scales": (1, 2)}}, "runs": [{"seed": 0}]}
@@ -210,6 +210,19 @@ def test_checkpoints_take_a_twentieth_of_the_time_at_most(tmp_path, monkeypatch)
         now[0] = later
         folder.save(made, 0.0)
         assert len(written) == count
+
+
+def test_a_full_disk_is_named_as_the_cause(tmp_path):
+    resource = pytest.importorskip("resource")  # not on every system
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    content = {str(number): torch.zeros(5000) for number in range(20)}  # 400 kB
+    resource.setrlimit(resource.RLIMIT_FSIZE, (390_000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            save_checkpoint(tmp_path / "state.pt", content)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+    assert not files(tmp_path)
 
 
 def test_a_finished_training(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,20 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Fitted, Path]:
     return train(experiment(1), folder), folder
 
 
+def listener(heard: list[Epoch]) -> Callable[[Epoch], None]:
+    """Return a callback that keeps epochs, and first waits until both processes have begun.
+
+    The process that began first waits meanwhile, because the connection is full.
+    """
+
+    def listen(epoch: Epoch) -> None:
+        if not heard:
+            time.sleep(3)
+        heard.append(epoch)
+
+    return listen
+
+
 def interrupted(folder: Path) -> None:
     """Begin a training, and interrupt it when several epochs have been heard of."""
     heard: list[Epoch] = []
@@ -72,7 +88,7 @@ def interrupted(folder: Path) -> None:
 def test_two_processes_train_as_one_does(alone: tuple[Fitted, Path], tmp_path: Path) -> None:
     heard: list[Epoch] = []
     asked = experiment(2)
-    made = train(asked, tmp_path / "out", on_epoch=heard.append)
+    made = train(asked, tmp_path / "out", on_epoch=listener(heard))
     assert_same(made, alone[0], tmp_path / "out", alone[1])
     assert asked.task.test_evaluations == [1, 1, 1]
     assert max(len(epoch.runs) for epoch in heard) == 2  # two at a time
@@ -171,7 +187,7 @@ def test_groups_on_one_graph_are_trained_in_two_processes_as_in_one(tmp_path: Pa
     one, two = tmp_path / "one", tmp_path / "two"
     heard: list[Epoch] = []
     alone = train(nodes(1), one)
-    made = train(nodes(2), two, on_epoch=heard.append)
+    made = train(nodes(2), two, on_epoch=listener(heard))
     assert_same(made, alone, two, one)
     assert max(len(epoch.runs) for epoch in heard) > 4  # more than those of one group
 

@@ -8,22 +8,26 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 
 from mgnni.data.task import Task, stratified_labels
-from mgnni.errors import ArgumentError, DataError
+from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train import tuned
 from mgnni.train.config import changed
 from mgnni.train.fit import fit
 from mgnni.train.presets import preset_for, space_for
 from mgnni.train.search import Search, read_space
 from mgnni.train.source import find_source
-from mgnni.train.tune import make_search, tune
+from mgnni.train.study import Study
+from mgnni.train.trial import Outcome
+from mgnni.train.tune import make_result, make_search, search_header, tune
 from mgnni.train.tuned import find_preset
 from train.cases import config, graph_task, inductive_task, node_task, trained
 
@@ -215,6 +219,38 @@ def test_a_folder_with_a_study_is_not_overwritten(searched):
     with pytest.raises(DataError, match=r"another study, with config\.epochs = 8 \(asked for: 9\)"):
         tune(node_task(2), output=folder, prune=False, resume=True, **{**QUICK, "epochs": 9})
     assert (folder / "journal.log").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["config.json", "portfolio.json", "state.pt"])
+def test_the_folder_of_a_training_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(ArgumentError, match="'output' must not be the folder of a training"):
+        tune(node_task(1), output=tmp_path, trials=1, **QUICK)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_search_does_not_wait_for_a_training(tmp_path):
+    lock = FileLock(tmp_path / ".lock")  # of a training that has just begun in the same folder
+    with ThreadPoolExecutor(1) as pool, lock:
+        done = pool.submit(tune, node_task(1), output=tmp_path, trials=1, **QUICK)
+        assert len(done.result(timeout=60)["trials"]) == 1
+
+
+def test_a_search_without_a_complete_trial_says_why(tmp_path):
+    task = node_task(1)
+    search, source = make_search_of(task, trials=2, first_rung=1), find_source(task)
+    header = search_header(search, source)
+    study = Study(tmp_path, search, header, resume=False)
+    first = study.claim()
+    first.report(0.9, 1)
+    assert not first.should_prune()
+    study.settle(first, Outcome(None, 1.0, 5, 0, "training diverged"))
+    second = study.claim()
+    second.report(0.1, 1)
+    assert second.should_prune()
+    study.settle(second, Outcome(None, 1.0, 1, 0))
+    with pytest.raises(MgnniError, match=r"no trial .* the first failure: training diverged;"):
+        make_result(study, header, {})
 
 
 @pytest.mark.parametrize("text", ["not a journal\nat all\n", "not a journal\nwithout an end"])

@@ -18,7 +18,7 @@ from mgnni.data.tables.schema import TableOptions
 from mgnni.models.catalog import MGNNI
 
 # Of the command.
-NOT_REPEATED = ("data", "output", "resume", "jobs", "no_report", "json", "debug")
+NOT_REPEATED = ("data", "output", "resume", "jobs", "json", "debug")
 # What a training with the result must read and measure alike.
 OF_DATA = (*(one.name for one in fields(TableOptions)), "option", "metric", "num_splits", "folds")
 
@@ -45,7 +45,7 @@ class Tune(Train):
 
     no_options: ClassVar[Sequence[str]] = (
         *("changes", "tables", "config"),
-        *("rule", "checkpoint_every", "given", "budget", "mesh", "partition", "log"),
+        *("rule", "checkpoint_every", "given", "budget", "mesh", "partition", "log", "no_report"),
     )
     may_choose: ClassVar[bool] = False
 
@@ -75,8 +75,6 @@ class Tune(Train):
     """Factor between rungs; a trial goes on if it is among the best 1/INT of a rung."""
     search_seed: int = 0
     """Seed of the order of the trials."""
-    no_report: bool = False
-    """Has no effect, as a search writes no report.html; accepted for earlier commands."""
     given: dict[str, Any] = field(default_factory=dict)  # options as they were given
 
     @classmethod
@@ -118,10 +116,6 @@ class Tune(Train):
         model = config.architecture
         name = f"tune-{source.task.name}" + ("" if model == "mgnni" else f"-{model}")
         output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", name)
-        if (output / "config.json").exists() or (output / "portfolio.json").exists():
-            raise UsageError(
-                f"--output must not be the folder of a training (got {output}); choose another one"
-            )
         writable_folder(output)
         about = {
             "preset": self.preset,

@@ -33,7 +33,7 @@ from mgnni.reproduce.store import (
     stored,
 )
 from mgnni.reproduce.study import Cell
-from mgnni.train.child import begin_child
+from mgnni.train.child import begin_child, interrupts_held
 from mgnni.train.device import threads_per_process
 from mgnni.train.folder import OtherTrainingError
 from mgnni.train.runs import Epoch
@@ -179,8 +179,9 @@ def _beside(
     stop, threads = spawn.Event(), threads_per_process(jobs)
     left = list(cells)
     with ProcessPoolExecutor(jobs, spawn, _start, (stop, threads)) as pool:
-        waiting = {pool.submit(_in_pool, cell, *options): cell for cell in cells}
         try:
+            with interrupts_held():
+                waiting = {pool.submit(_in_pool, cell, *options): cell for cell in cells}
             for done in as_completed(waiting):
                 if not isinstance(done.exception(), BrokenProcessPool):
                     left.remove(waiting[done])
@@ -198,7 +199,9 @@ def _in_own_process(cell: Cell, options: tuple[Path, str, bool], threads: int) -
     stop = spawn.Event()
     with ProcessPoolExecutor(1, spawn, _start, (stop, threads)) as pool:
         try:
-            return replace(pool.submit(_in_pool, cell, *options).result(), cell=cell)
+            with interrupts_held():
+                done = pool.submit(_in_pool, cell, *options)
+            return replace(done.result(), cell=cell)
         except BrokenProcessPool:
             message = "its process was killed, perhaps for lack of memory; free memory, and repeat"
             record_failure(cell, options[0], message)
@@ -215,10 +218,11 @@ def _start(stop: Any, threads: int) -> None:
 
 
 def _in_pool(cell: Cell, output: Path, device: str, replaces: bool) -> Outcome:
-    def on_epoch(epoch: Epoch) -> None:
+    def on_epoch(epoch: Epoch | None = None) -> None:
         if _stop.is_set():
             raise KeyboardInterrupt
 
+    on_epoch()  # the interrupt may have come while this process was starting
     return run_cell(cell, output, device, on_epoch, replaces)
 
 

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 
 import torch
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Start processes that are not interrupted, not even before :func:`begin_child`.
+
+    They inherit that the signal is blocked. Otherwise an interrupt while they import torch would
+    print their tracebacks. In this process it takes effect at the end of the block.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def begin_child(threads: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import math
 import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,22 +12,20 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
-from mgnni.data.metric_names import gain
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.errors import ArgumentError, DataError, check_choice
-from mgnni.files import atomic_write
 from mgnni.layers.blocks import state_names
 from mgnni.models.base import GraphModel
 from mgnni.train.config import Config, from_dict
 from mgnni.train.decision import Explained, decide
 from mgnni.train.ensemble import build_model, meta_model
-from mgnni.train.folder import load_checkpoint
+from mgnni.train.folder import load_checkpoint, save_checkpoint
 from mgnni.train.inputs import check_bound_graph, check_graphs, model_inputs
 from mgnni.train.outputs import model_outputs
 from mgnni.train.report import versions
-from mgnni.train.runs import Run
+from mgnni.train.runs import Run, best_run
 from mgnni.train.weight_check import check_weights
 
 KIND, FORMAT = "mgnni-model", 1
@@ -88,9 +84,7 @@ class Fitted:
     @property
     def best(self) -> int:
         """Index of the run with the best validation metric; the first one if several are equal."""
-        name = self.metric
-        values = [gain(name, one[name]) if name in one else -math.inf for one in self.val]
-        return values.index(max(values))
+        return best_run(self.metric, self.val)
 
     @property
     def states(self) -> tuple[int | str, ...]:
@@ -244,10 +238,7 @@ class Fitted:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, which :meth:`load` reads without running any code."""
-        buffer = io.BytesIO()
-        torch.save(self.to_dict(), buffer)
-        with atomic_write(Path(path)) as file:
-            file.write(buffer.getvalue())
+        save_checkpoint(Path(path), self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Fitted:

@@ -32,6 +32,7 @@ from mgnni.train.training import Training
 
 FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json", "report.html")
 PORTFOLIO = "portfolio.json"  # written before the training, see mgnni.train.auto
+JOURNAL = "journal.log"  # of a search, see mgnni.train.study
 DELETE = "delete it to train from the beginning"
 
 
@@ -57,6 +58,8 @@ class Folder:
         self.all_stopped = False
 
     def __enter__(self) -> Folder:
+        if self._has(JOURNAL):  # which could not be continued beside a training
+            raise DataError(f"{self.path}: holds a search; choose another --output")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
@@ -158,7 +161,7 @@ class Folder:
 
     def finish(self, training: Training, model: dict[str, Any], report: dict[str, Any]) -> None:
         """Write model, log and report, and remove the checkpoint if no run can go on."""
-        self._write("model.pt", _packed(model))
+        self._write("model.pt", packed(model))
         self._write_log(training)
         if can_go_on(training):
             self._write_state(training, report["seconds"])
@@ -168,7 +171,7 @@ class Folder:
 
     def _write_state(self, training: Training, seconds: float) -> None:
         more = {"seconds": seconds, "epochs": training.config.epochs}
-        self._write("state.pt", _packed({**training.state(), **more}))
+        self._write("state.pt", packed({**training.state(), **more}))
 
     def _write_log(self, training: Training) -> None:
         text = "".join(json.dumps(row) + "\n" for row in training.rows())
@@ -189,6 +192,20 @@ def check_resumable(path: Path) -> None:
             f"{path}: no such folder, so there is nothing to resume; check --output, or leave out "
             "--resume to start a training"
         )
+
+
+def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
+    """Write tensors and plain data to a file, which :func:`load_checkpoint` reads."""
+    # torch.save does not write the file itself, as its errors hide that the disk is full.
+    with atomic_write(path) as file:
+        file.write(packed(content))
+
+
+def packed(content: dict[str, Any]) -> bytes:
+    """Return the content of a file of tensors and plain data."""
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
 
 
 def load_checkpoint(path: Path, remedy: str = "train again") -> dict[str, Any]:
@@ -221,12 +238,6 @@ def load_checkpoint(path: Path, remedy: str = "train again") -> dict[str, Any]:
 
 def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
-
-
-def _packed(content: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(content, buffer)
-    return buffer.getvalue()
 
 
 class OtherTrainingError(DataError):

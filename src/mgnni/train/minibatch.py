@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from mgnni.disk.stored_graph import TEST
 from mgnni.disk.sweep import Sweep
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError
 from mgnni.files import atomic_write
-from mgnni.train.folder import DELETE, Folder, load_checkpoint
-from mgnni.train.report import commit, device_name, peak_memory, versions
+from mgnni.train.folder import DELETE, Folder, load_checkpoint, save_checkpoint
+from mgnni.train.report import commit, device_name, peak_memory, to_json, versions
 from mgnni.train.row_training import RowOptions, RowTraining
 
 SAVE_EVERY = 30.0  # seconds between checkpoints
@@ -77,11 +74,11 @@ def _train(
         for part in training.train_epoch():
             tell(training.epoch + 1, part, best)
             if writes and time.monotonic() - saved > SAVE_EVERY:
-                _save(output / STATE, training.state())
+                save_checkpoint(output / STATE, training.state())
                 saved = time.monotonic()
         training.end_epoch()
         if writes:
-            _save(output / STATE, training.state())
+            save_checkpoint(output / STATE, training.state())
     training.model.load_state_dict(training.best)
     report = _report(training, time.monotonic() - begin, resumed)
     if writes:
@@ -104,15 +101,10 @@ def _last_state(output: Path) -> dict[str, Any] | None:
 
 def _finish(output: Path, training: RowTraining, report: dict[str, Any]) -> None:
     arguments = {"options": asdict(training.options), "state": training.model.model.state_dict()}
-    _save(output / MODEL, arguments)
+    save_checkpoint(output / MODEL, arguments)
     with atomic_write(output / REPORT) as file:
-        file.write((json.dumps(report, indent=2) + "\n").encode())
+        file.write(to_json(report).encode())
     (output / STATE).unlink()
-
-
-def _save(path: Path, content: dict[str, Any]) -> None:
-    with atomic_write(path) as file:
-        torch.save(content, file)
 
 
 def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, Any]:

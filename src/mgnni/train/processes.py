@@ -23,10 +23,11 @@ from typing import Any
 import torch
 
 from mgnni.errors import MgnniError
-from mgnni.train.child import begin_child
+from mgnni.train.child import begin_child, interrupts_held
 from mgnni.train.config import Config
 from mgnni.train.device import make_fabric, threads_per_process
 from mgnni.train.experiment import MAX_GROUP, Experiment
+from mgnni.train.folder import packed
 from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch, Training
 
@@ -198,14 +199,16 @@ def _started(experiment: Experiment, jobs: int) -> Iterator[list[_Worker]]:
     context = multiprocessing.get_context("spawn")
     threads = threads_per_process(jobs)
     values = {one.name: getattr(experiment, one.name) for one in dataclasses.fields(experiment)}
-    # Options of models are dataclasses made at run time, which cannot be pickled.
+    # As bytes, since sharing every tensor would need a file for each. Options of models are
+    # dataclasses made at run time, which cannot be pickled.
     content = packed({**values, "config": experiment.config.to_dict()})
     workers = []
     try:
         for _ in range(jobs):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(theirs, threads), daemon=True)
-            process.start()
+            with interrupts_held():
+                process.start()
             theirs.close()  # so that the end of the process closes the connection
             workers.append(_Worker(process, ours))
         for worker in workers:
@@ -271,14 +274,7 @@ def _sendable(error: Exception) -> tuple[Exception, str]:
     return error, text
 
 
-def packed(content: dict[str, Any]) -> bytes:
-    """Return data with tensors as bytes; sharing every tensor would need a file for each."""
-    buffer = io.BytesIO()
-    torch.save(content, buffer)
-    return buffer.getvalue()
-
-
 def unpacked(content: bytes) -> dict[str, Any]:
-    """Return the inverse of :func:`packed`, on the CPU."""
+    """Return the inverse of :func:`~mgnni.train.folder.packed`, on the CPU."""
     found: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
     return found

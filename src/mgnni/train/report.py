@@ -20,10 +20,10 @@ import torch_geometric
 
 from mgnni.data.assessment.numbers import summarize_numbers
 from mgnni.data.assessment.summary import summarize
-from mgnni.data.metric_names import gain
 from mgnni.data.rules import scores_of
 from mgnni.data.split import PARTS
 from mgnni.data.task import Task
+from mgnni.train.runs import best_run
 from mgnni.train.training import Training
 from mgnni.version import __version__
 
@@ -118,9 +118,7 @@ def make_report(training: Training, seconds: float, jobs: int = 1) -> dict[str, 
     if experiment.portfolio is not None:
         report["portfolio"] = experiment.portfolio
     assessed = [one.assessment for one in results if one.assessment is not None]
-    name = task.metric
-    values = [gain(name, one.val[name]) if name in one.val else -math.inf for one in results]
-    best = values.index(max(values))
+    best = best_run(task.metric, [one.val for one in results])
     if task.regression:
         tested = [task.rows(one.run.split, "test") for one in results]
         found = summarize_numbers(task.classes, task.metric, tested, assessed, best)

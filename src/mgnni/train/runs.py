@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mgnni.data.metric_names import LOWER_IS_BETTER
+from mgnni.data.metric_names import LOWER_IS_BETTER, gain
 from mgnni.data.rules import RunHistory
 from mgnni.train.config import Config
 
@@ -247,3 +247,9 @@ class RunResult:
         curve = None if self.test_curve is None else tuple(self.test_curve)
         run, test = self.run, self.test[metric]
         return RunHistory(run.split, run.seed, self.selected_epoch, test, curve, bool(self.val))
+
+
+def best_run(metric: str, val: Sequence[Mapping[str, float]]) -> int:
+    """Return the run with the best validation metrics; the first one if several are equal."""
+    values = [gain(metric, one[metric]) if metric in one else -math.inf for one in val]
+    return values.index(max(values))

@@ -25,13 +25,13 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from mgnni.data.metric_names import LOWER_IS_BETTER, gain
-from mgnni.errors import DataError
-from mgnni.train.folder import check_same
+from mgnni.errors import ArgumentError, DataError
+from mgnni.train.folder import FILES, JOURNAL, PORTFOLIO, check_same
 from mgnni.train.report import to_json
 from mgnni.train.search import Search
 from mgnni.train.trial import Outcome
 
-JOURNAL, NAME = "journal.log", "mgnni"
+NAME = "mgnni"
 # Trials are independent, so machines with other versions of these may share a study.
 VERSIONS = tuple(f"versions.{name}" for name in ("python", "torch", "torch_geometric", "numpy"))
 STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
@@ -64,7 +64,11 @@ class Study:
 
     def __init__(self, folder: Path, search: Search, header: dict[str, Any], resume: bool) -> None:
         self.folder, self.search = folder, search
-        self.lock = FileLock(folder / ".lock")
+        if any((folder / name).exists() for name in (*FILES, PORTFOLIO)):
+            raise ArgumentError(
+                f"'output' must not be the folder of a training (got {folder}); choose another one"
+            )
+        self.lock = FileLock(folder / ".study.lock")  # not that which a training holds to its end
         with self.lock, _quiet():
             self.new = not (folder / JOURNAL).exists()
             if not (self.new or resume):

@@ -244,9 +244,9 @@ def make_result(study: Study, header: dict[str, Any], about: Mapping[str, Any]) 
     search, trials = study.search, study.done()
     best = trials[0]
     if best["state"] != "complete":
+        error = next(one["error"] for one in trials if one["state"] == "failed")
         raise MgnniError(
-            f"no trial could be trained to its end; the first one says: {best.get('error')}; "
-            "search other values"
+            f"no trial could be trained to its end; the first failure: {error}; search other values"
         )
     experiment = search.experiment
     return {

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from optuna.trial import Trial
 
+from mgnni.train.child import begin_child, interrupts_held
 from mgnni.train.config import Config
 from mgnni.train.device import threads_per_process
 from mgnni.train.experiment import Experiment
@@ -65,9 +66,6 @@ class Worker:
         self._show(params, None)
 
     def _show(self, params: dict[str, Any], epoch: Epoch | None) -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None and not parent.is_alive():
-            raise SystemExit(1)  # nobody waits for the result
         if self.on_progress is not None:
             self._look(REFRESH)
             done = self._done
@@ -106,9 +104,10 @@ def work_together(
     arguments = (study.folder, header, each, config, experiment, limits)
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     others = [context.Process(target=_help, args=arguments, daemon=True) for _ in range(jobs - 1)]
-    for process in others:
-        process.start()
     try:
+        with interrupts_held():
+            for process in others:
+                process.start()
         torch.set_num_threads(each)
         Worker(study, on_progress).run()
         for process in others:
@@ -116,7 +115,8 @@ def work_together(
     finally:
         torch.set_num_threads(threads)
         for process in others:
-            process.terminate()
+            if process.pid is not None:  # it was started
+                process.terminate()
     failed = sum(process.exitcode != 0 for process in others)
     if failed:
         warnings.warn(
@@ -133,11 +133,9 @@ def _help(
     limits: dict[str, Any],
 ) -> None:
     """Work on a study in another process."""
-    torch.set_num_threads(threads)
+    begin_child(threads)
     try:
         what = Experiment(config=Config.from_dict(config), **experiment, test=False)
         Worker(Study(folder, Search(what, **limits), header, resume=True)).run()
-    except KeyboardInterrupt:  # the first process says so
-        return
     except Exception as error:  # exit with a message in place of a traceback
         raise SystemExit(f"a process of the search ended early: {error}") from None
