@@ -34,7 +34,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         os.replace(draft, path)
     except OSError as error:
         if error.filename is None or str(error.filename) == str(draft):
-            error.filename, error.filename2 = str(path), None
+            error.filename = str(path)
+            del error.filename2  # if it were None, the message would end in "-> None"
         raise
     finally:
         with contextlib.suppress(OSError):  # on a read-only file system it would hide the cause

@@ -134,6 +134,7 @@ def test_help_shows_the_settings_of_a_benchmark(call: Call, tmp_path: Path) -> N
     head = r"--head NAME [^(]*\(default: (\w+)\)"
     assert re.search(head, shown["mutag"])[1] == "linear"
     assert re.search(head, shown["mutag --preset authors"])[1] == "graph"
+    assert flat(call("train", "--seeds", "0", "mutag", "--help").out) == shown["mutag"]
     folder = write_nodes(tmp_path / "mine")
     assert re.search(head, flat(call("train", folder, "--help").out))[1] == "linear"
     (folder / "graphs.csv").touch()

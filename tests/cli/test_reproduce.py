@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from mgnni.cli.reproduce_output import Progress, show_sheet
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.storage import data_root
 from mgnni.reproduce.sheet import Sheet
+from mgnni.reproduce.store import locked
 from mgnni.reproduce.study import Cell
 from mgnni.train.training import OnEpoch
 from reproduce.cases import lasting
@@ -70,6 +72,37 @@ def test_an_interrupted_part_of_a_table_is_continued(
     third = call("reproduce", *PART, *on_cpu, tmp_path / "cut")
     assert "1 of 1 trainings are stored already" in third.err
     assert third.out == again.out
+
+
+def test_a_training_that_another_process_ends_has_not_failed(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("reproduce", *PART, "--device", "cpu", "--output")
+    assert call(*command, tmp_path / "whole").status == 0
+
+    @contextmanager
+    def trained_elsewhere(progress: Progress, cell: Cell) -> Iterator[OnEpoch]:
+        with locked(cell, tmp_path / "two" / "quick"):
+            yield lambda epoch: None
+        shutil.copytree(tmp_path / "whole", tmp_path / "two", dirs_exist_ok=True)
+
+    monkeypatch.setattr(Progress, "follow", trained_elsewhere)
+    ended = call(*command, tmp_path / "two")
+    assert "another process is training here" in ended.err
+    assert ended.status == 0
+    assert "failed, the others are stored" not in ended.err
+
+
+def test_the_figure_of_an_experiment_has_all_its_cells(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    parts = [("chains", "--quick", "--model", name, "--data", "10") for name in ("mgnni-1", "gcn")]
+    for part in parts:
+        ended = call("reproduce", *part, "--device", "cpu", "--output", tmp_path)
+        assert ended.status == 0, ended.err
+    figure = tmp_path / "quick" / "chains" / "chains.png"
+    before = figure.read_bytes()
+    call("reproduce", *parts[0], "--table", "--output", tmp_path)
+    assert figure.read_bytes() == before
 
 
 def test_the_table_alone_trains_nothing(call: Call, tmp_path: Path) -> None:

@@ -59,3 +59,4 @@ def test_a_full_disk_is_reported_for_the_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space") as caught, atomic_write(tmp_path / "p.csv"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert caught.value.filename == str(tmp_path / "p.csv")
+    assert str(caught.value).endswith(f": {str(tmp_path / 'p.csv')!r}")

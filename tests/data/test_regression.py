@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from mgnni.data.assessment.numbers import _mae, _r2
+from mgnni.data.assessment.numbers import _mae, _r2, assess_numbers
 from mgnni.data.inspection.description import describe_task
 from mgnni.data.inspection.numbers import neighbour_correlation
 from mgnni.data.inspection.suspicious import nearest_value_r2
@@ -125,6 +125,17 @@ def test_the_baseline_is_the_mean_of_the_training_rows() -> None:
     assert found["targets"][0]["mean"] == 2
     assert found["targets"][0]["mae"] == 0.5
     assert found["points"] == [{"true": [2, 6], "predicted": [2, 5]}]
+
+
+@pytest.mark.slow
+def test_quantiles_of_more_rows_than_torch_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mgnni.data.assessment.numbers.bootstrap_rows", lambda *_: [])
+    count = 2**24 + 1
+    labels = torch.arange(count, dtype=torch.double).unsqueeze(1)
+    rows = torch.arange(count)
+    found = assess_numbers(torch.zeros(count, 1), labels, column(0, 1), rows, count, "mae")
+    expected = [share * 2**24 for share in (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)]
+    assert found["targets"][0]["residuals"] == pytest.approx(expected)
 
 
 def test_a_task_of_numbers_refuses_what_it_cannot_measure() -> None:

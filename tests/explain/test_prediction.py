@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from mgnni import ArgumentError, Fitted, explain_prediction, fit
 from mgnni.data.split import Split
 from mgnni.data.task import Task
+from mgnni.explain.explanation import Explanation
 from mgnni.explain.figure import draw_explanation
 from mgnni.explain.layout import ring_layout, stress_layout
 from mgnni.explain.report import Names, summarize
@@ -114,3 +115,32 @@ def test_a_path_is_drawn_as_a_line() -> None:
     points = stress_layout(distance)
     found = np.linalg.norm(points[:, None] - points, axis=2)
     np.testing.assert_allclose(found, distance, atol=0.05)
+
+
+def test_a_summary_of_a_long_chain() -> None:
+    count = 20_000  # distances, each of one node; sums over all nodes for each would take hours
+    found = Explanation(
+        level="node",
+        index=0,
+        node=0,
+        class_index=0,
+        against=None,
+        predicted=0,
+        probability=0.5,
+        output=1.0,
+        baseline_output=0.0,
+        paths=(1,),
+        contributions=torch.full((1, count), -0.5, dtype=torch.double),
+        features=torch.zeros(count, 1, dtype=torch.double),
+        hops=torch.arange(count),
+        edge_index=torch.zeros(2, 0, dtype=torch.long),
+        exact=True,
+        steps=1,
+    )
+    hops = summarize(found, Names(["red"]))["hops"]
+    assert hops[count - 1] == {
+        "hops": count - 1,
+        "nodes": 1,
+        "contribution": -0.5,
+        "size_share": pytest.approx(1 / count),
+    }

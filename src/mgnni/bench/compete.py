@@ -105,9 +105,9 @@ def fastest(method: str, entrants: Iterable[Entrant], settings: Settings) -> Ent
     return replace(ready[min(times, key=times.__getitem__)], method=method)
 
 
-def absent(method: str, note: str) -> Entrant:
-    """Return a method that is not installed."""
-    return Entrant(method, verdict=ABSENT, note=note)
+def absent() -> Entrant:
+    """Return TorchDEQ where it is not installed."""
+    return Entrant("TorchDEQ", verdict=ABSENT, note="not installed; pip install 'mgnni[bench]'")
 
 
 def as_authors(run: Callable[[], object], errors: Errors) -> Entrant:

@@ -124,7 +124,7 @@ class Field:
     def torchdeq(self) -> Entrant:
         """Return TorchDEQ with its fastest solver."""
         if not rivals.deq_installed():
-            return absent("TorchDEQ", "not installed; pip install 'mgnni[bench]'")
+            return absent()
         found = [
             self._reached(solver, partial(_deq, solver), note=solver)
             for solver in rivals.DEQ_SOLVERS

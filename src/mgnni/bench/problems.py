@@ -41,19 +41,18 @@ def web_graph(nodes: int, edges: int, generator: torch.Generator) -> Tensor:
     return found
 
 
-def uniform_graph(nodes: int, edges: int, device: torch.device, seed: int = 0) -> Tensor:
+def uniform_graph(nodes: int, edges: int, device: torch.device) -> Tensor:
     """Return a random undirected graph with this number of directed edges.
 
     Args:
         nodes (int): Number of nodes.
         edges (int): Number of directed edges; even.
         device (torch.device): Where to create the graph.
-        seed (int, optional): Random seed. (default: :obj:`0`)
 
     Shapes:
         - **output:** edge indices ``(2, edges)``
     """
-    generator = torch.Generator(device).manual_seed(seed)
+    generator = torch.Generator(device).manual_seed(0)
     half = torch.randint(nodes, (2, edges // 2), generator=generator, device=device)
     return torch.cat([half, half.flip(0)], 1)
 

@@ -28,6 +28,7 @@ ENTRIES = 2**24  # entries of the operator that are in memory at a time
 BATCH = 2**15  # nodes of a mini-batch
 BASE = 3.5e8  # bytes of a Python process with torch
 PER_NODE = 24  # bytes of index, label and part of a node
+MOST = 4096  # devices that are looked at
 
 
 def ways(
@@ -115,20 +116,20 @@ def precomputed(problem: Problem, machine: Machine, storage: int = 4) -> list[Es
     ]
 
 
-def smallest(problem: Problem, machine: Machine, most: int = 4096) -> tuple[str, int]:
+def smallest(problem: Problem, machine: Machine) -> tuple[str, int]:
     """Return the fewest devices that a full-batch step fits on, and how it is split."""
     for memory in ("fast", "low"):
         if one_device(problem, machine, memory).fits:
             return f"one device, memory={memory}", 1
     found = []
-    numbers = range(2, most + 1)
+    numbers = range(2, MOST + 1)
     for split, way in (("columns", by_columns), ("rows", by_rows)):
         # More devices need less memory each.
         place = bisect_left(numbers, True, key=partial(_fits_on, way, problem, machine))
         if place < len(numbers):
             found.append((numbers[place], split))
     if not found:
-        return "none", most
+        return "none", MOST
     devices, split = min(found, key=lambda one: one[0])
     return split, devices
 

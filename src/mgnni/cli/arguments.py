@@ -45,6 +45,8 @@ class Command(ABC):
 
     # Arguments of the library whose option has another name, for error messages.
     renamed: ClassVar[Mapping[str, str]] = {}
+    # Fields that are not options.
+    no_options: ClassVar[Sequence[str]] = ()
 
     json: bool = False
     """Print the result as JSON to standard output, and nothing else."""
@@ -56,7 +58,7 @@ class Command(ABC):
         """Return the parser of this command; the options may depend on the arguments."""
         parser = Parser(f"mgnni {cls.__name__.lower()}", cls.__doc__)
         common = [one.name for one in fields(Command)]
-        parser.add_fields(parser, cls, skip=common)
+        parser.add_fields(parser, cls, skip=(*common, *cls.no_options))
         parser.add_fields(parser, Command)
         return parser
 

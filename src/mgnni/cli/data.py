@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from mgnni.cli.arguments import Command, Parser, UsageError
 from mgnni.cli.option_details import FILE_DETAILS
@@ -19,15 +19,14 @@ from mgnni.errors import closest
 class DataCommand(Command):
     """A command that reads data and trains nothing."""
 
+    no_options: ClassVar[Sequence[str]] = ("tables",)
+
     tables: TableOptions = field(default_factory=TableOptions)
 
     @classmethod
     def parser(cls, args: Sequence[str]) -> Parser:
         """Return the parser with the options for columns of files."""
-        parser = Parser(f"mgnni {cls.__name__.lower()}", cls.__doc__)
-        common = [one.name for one in fields(DataCommand)]
-        parser.add_fields(parser, cls, skip=common)
-        parser.add_fields(parser, Command)
+        parser = super().parser(args)
         group = parser.group("file options", "For your own graph: the meaning of its columns.")
         parser.add_fields(group, TableOptions, details=FILE_DETAILS)
         return parser
@@ -57,6 +56,13 @@ def check_data(data: str) -> None:
         f"{data!r} is neither a benchmark{hint} nor a path; mgnni datasets lists the benchmarks, "
         "and a path is a folder with nodes.csv and edges.csv, or a .npz or .pt file"
     )
+
+
+def likely_data(args: Sequence[str]) -> str:
+    """Return the data that are named on a command line whose options are not known yet."""
+    words = [arg for arg in args if not arg.startswith("-")]  # some are values of options
+    known = (one for one in words if benchmark_named(one) or Path(one).exists())
+    return next(known, words[0] if words else "")
 
 
 def benchmark_options(pairs: Sequence[str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.data import benchmark_options
-from mgnni.cli.folders import result_folder, run_folder, write_result
+from mgnni.cli.folders import default_folder, result_folder, run_folder, write_result
 from mgnni.errors import closest
 
 if TYPE_CHECKING:
@@ -92,8 +91,7 @@ class Explain(Command):
         folder = run_folder(self.model)
         if self.top < 1:
             raise UsageError(f"--top must be at least 1 (got {self.top})")
-        name = re.sub(r"[^\w.-]", "-", f"explain-{folder.resolve().name}-{self.node}")
-        output = self.output or Path("runs") / name
+        output = self.output or default_folder(f"explain-{folder.resolve().name}-{self.node}")
         there = [output / one for one in FILES if (output / one).exists()]
         if there and not self.overwrite:
             raise UsageError(f"{there[0]} exists; pass --overwrite, or --output another folder")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -30,6 +31,11 @@ def writable_folder(path: Path) -> Path:
             "choose another with --output FOLDER"
         ) from error
     return path
+
+
+def default_folder(name: str) -> Path:
+    """Return the folder in ``runs`` with a name that may hold any characters."""
+    return Path("runs") / re.sub(r"[^\w.-]", "-", name)
 
 
 def run_folder(path: Path) -> Path:

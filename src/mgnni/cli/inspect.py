@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import ClassVar
 
 from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import DataCommand, benchmark_options, check_data
-from mgnni.cli.folders import result_folder, write_result
+from mgnni.cli.folders import default_folder, result_folder, write_result
 from mgnni.cli.option_details import CHOICES
 
 FILES = ("inspect.json", "inspect.png")
@@ -54,8 +53,7 @@ class Inspect(DataCommand):
         """Read, describe, print and save."""
         check_data(self.data)
         options = benchmark_options(self.option)
-        name = re.sub(r"[^\w.-]", "-", f"inspect-{Path(self.data).resolve().name}")
-        output = self.output or Path("runs") / name
+        output = self.output or default_folder(f"inspect-{Path(self.data).resolve().name}")
         # Imported late because they are slow to import.
         from mgnni.cli.inspect_output import show_description
         from mgnni.data.inspection.advice import advise

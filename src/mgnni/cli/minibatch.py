@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from mgnni.cli.arguments import Command, Parser, UsageError
 from mgnni.cli.folders import result_folder
@@ -29,6 +29,8 @@ class Minibatch(Command):
     Example: mgnni minibatch /data/terms --epochs 5 --batch-size 65536 --output runs/large
     """
 
+    no_options: ClassVar[Sequence[str]] = ("options",)
+
     terms: Path = field(metadata={"metavar": "TERMS", "positional": True})
     """Output folder of mgnni precompute."""
     output: Path | None = field(
@@ -44,10 +46,7 @@ class Minibatch(Command):
         """Return the parser with the hyperparameters."""
         from mgnni.train.row_training import RowOptions
 
-        parser = Parser("mgnni minibatch", cls.__doc__)
-        common = [one.name for one in fields(Command)]
-        parser.add_fields(parser, cls, skip=(*common, "options"))
-        parser.add_fields(parser, Command)
+        parser = super().parser(args)
         group = parser.group("training options", "Model and optimisation.")
         parser.add_fields(group, RowOptions, defaults=RowOptions())
         return parser

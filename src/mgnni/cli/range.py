@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 
 from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import DataCommand, benchmark_options, check_data
-from mgnni.cli.folders import result_folder, write_result
+from mgnni.cli.folders import default_folder, result_folder, write_result
 from mgnni.cli.option_details import CHOICES
 
 GAMMAS, SCALES = (0.5, 0.8, 0.95), (1, 2, 4, 8)
@@ -93,7 +92,7 @@ class Range(DataCommand):
         elif self.run_number is not None:
             raise UsageError("--run-number is for the output folder of a training; leave it out")
         name = path.parent.name if path.name == "model.pt" else path.name
-        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", f"range-{name}")
+        output = self.output or default_folder(f"range-{name}")
         there = [output / one for one in FILES if (output / one).exists()]
         if there and not self.overwrite:
             raise UsageError(f"{there[0]} exists; pass --overwrite, or --output another folder")

@@ -89,11 +89,15 @@ class Reproduce(Command):
         # Imported late because they are slow to import.
         from mgnni.cli.reproduce_output import show_studies
         from mgnni.reproduce.overview import stored_cells, summary
+        from mgnni.reproduce.store import DONE
         from mgnni.train.report import to_json
 
         output = self.output / "quick" if self.quick else self.output
         failed = {} if self.table else self._train(cells, output)
         found = stored_cells(cells, output)
+        for cell, one in found.items():
+            if one.state == DONE:
+                failed.pop(str(cell), None)  # another process was training it, and is done
         if self.json:
             sys.stdout.write(to_json({"cells": summary(found), "failed": failed}))
         else:

@@ -130,7 +130,7 @@ def show_studies(found: Mapping[Cell, Stored], output: Path, *, quick: bool) -> 
         sheets = tables(study, {cell: found[cell] for cell in cells}, output)
         for sheet in sheets[:1] if quick else sheets:
             show_sheet(console, sheet)
-        figure = _figure(study, {cell: found[cell] for cell in cells}, output)
+        figure = _figure(cells[0].study, output, quick)
         if figure:
             console.print(f"  {figure}", soft_wrap=True)
     if len(studies) > 1 and not quick:
@@ -138,9 +138,9 @@ def show_studies(found: Mapping[Cell, Stored], output: Path, *, quick: bool) -> 
         show_sheet(console, status(found))
 
 
-def _figure(study: Study, found: Mapping[Cell, Stored], output: Path) -> str:
+def _figure(study: Study, output: Path, quick: bool) -> str:
     try:
-        path = draw(study, found, output)
+        path = draw(study, output, quick=quick)
     except ImportError:
         return "The figure needs matplotlib; run: pip install 'mgnni[cli]'"
     return "" if path is None else f"Figure: {path}"

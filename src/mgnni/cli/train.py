@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mgnni.cli.arguments import Command, Parser, UsageError, one_of
-from mgnni.cli.data import benchmark_options, check_data, split_numbers
-from mgnni.cli.folders import training_folder
+from mgnni.cli.data import benchmark_options, check_data, likely_data, split_numbers
+from mgnni.cli.folders import default_folder, training_folder
 from mgnni.cli.mesh import find_mesh, first_alone
 from mgnni.cli.option_details import CHOICES, FILE_DETAILS, MAP_SOLVERS
 from mgnni.data.catalog import benchmark_named
@@ -132,7 +131,7 @@ class Train(Command):
         )
         early.add_argument("--config", type=Path)
         asked = with_settings(early.parse(args, partly=True))
-        data = next((arg for arg in args if not arg.startswith("-")), "")
+        data = likely_data(args)
         named = asked.pop("model", None) or cls._usual_model(data, asked["preset"])
         model = MGNNI if named == AUTO else named
         level = "graph" if list(Path(data).glob("graphs.*")) else "node"
@@ -257,7 +256,7 @@ class Train(Command):
             jobs=self.jobs,
         )
         other = "" if self.architecture in (MGNNI, AUTO) else f"-{self.architecture}"
-        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", source.task.name + other)
+        output = self.output or default_folder(source.task.name + other)
         if self.resume:
             check_resumable(output)
         if mesh is not None and mesh.rank > 0:

@@ -16,10 +16,10 @@ from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.targets import is_labeled
 from mgnni.data.task import Task
 from mgnni.errors import MgnniError
-from mgnni.files import read_object
 from mgnni.train.fitted import Fitted
-from mgnni.train.report import describe, fingerprint
+from mgnni.train.report import fingerprint
 from mgnni.train.source import find_source
+from mgnni.train.trained_rows import read_again
 
 MOVED = "restore it, or say with --data where it is now"  # for commands with this option
 
@@ -79,7 +79,7 @@ def trained_on(
             )
         task = find_source(origin, options=options, rule=rule).task
         split = fitted.runs[fitted.best if run is None else run].split
-        if describe(task)["fingerprint"] != expected:
+        if fingerprint(task) != expected:
             raise UsageError(
                 f"{origin} is not what {folder} was trained on (its numbers differ); restore it, "
                 "or repeat the --option of the training"
@@ -109,14 +109,7 @@ def trained_on(
 def _as_in_training(place: Path, folder: Path, header: dict[str, Any], fitted: Fitted) -> bool:
     """Return whether files, wherever they are, have the content that the model was trained on."""
     try:
-        given = read_object(folder / "report.json", "train again").get("input", {})
-        task = find_source(
-            place,
-            tables=None if fitted.schema is None else fitted.schema.options,
-            rule=header["rule"],
-            num_splits=given.get("num_splits", 1),
-            folds=given.get("folds"),
-        ).task
+        task = read_again(folder, header, fitted, place)
     except MgnniError:  # for example without labels, which only training needs
         return False
     origin = Path(header["data"]["origin"])

@@ -75,7 +75,7 @@ class Task:
         regression: bool = False,
     ) -> None:
         self.name = name
-        self.graphs = tuple(_bare(graph) for graph in graphs)
+        self.graphs = tuple(bare_graph(graph) for graph in graphs)
         self.classes = tuple(classes)
         self.level = check_choice("level", level, LEVELS)
         self.regression = regression
@@ -284,12 +284,10 @@ def stratified_labels(task: Task) -> Tensor:
     return task._labels
 
 
-def _bare(graph: Data) -> Data:
+def bare_graph(graph: Data) -> Data:
     """Returns the graph without attributes that could reveal a label."""
-    kept: dict[str, Any] = {"x": graph.x, "edge_index": graph.edge_index}
-    if graph.edge_weight is not None:
-        kept["edge_weight"] = graph.edge_weight
-    return Data(**kept, num_nodes=graph.num_nodes)
+    weight = {} if graph.edge_weight is None else {"edge_weight": graph.edge_weight}
+    return Data(x=graph.x, edge_index=graph.edge_index, **weight, num_nodes=graph.num_nodes)
 
 
 def _starts(graphs: Sequence[Data]) -> Tensor:

@@ -111,9 +111,7 @@ def _largest(values: Tensor, count: int) -> Tensor:
 def _sums(values: Tensor, hops: Tensor | None) -> dict[int, float]:
     if hops is None:
         return {}
-    found = {}
-    for hop in torch.unique(hops).tolist():
-        total = float(values[hops == hop].sum())
-        if hop >= 0 or total:
-            found[hop] = total
-    return found
+    distances, place = torch.unique(hops, return_inverse=True)
+    totals = values.new_zeros(len(distances)).index_add_(0, place, values)
+    pairs = zip(distances.tolist(), totals.tolist(), strict=True)
+    return {hop: total for hop, total in pairs if hop >= 0 or total}

@@ -64,7 +64,7 @@ def summarize(
         }
 
     shown = one.top_nodes(top)
-    counts = _counts(one.hops)
+    counts, sizes = _counts(one.hops), one.size_by_hop()
     return {
         "level": one.level,
         "target": one.index if names.target is None else names.target,
@@ -92,7 +92,7 @@ def summarize(
                 "hops": hop,
                 "nodes": counts[hop],
                 "contribution": value,
-                "size_share": one.size_by_hop().get(hop, 0.0) / size if size else 0.0,
+                "size_share": sizes.get(hop, 0.0) / size if size else 0.0,
             }
             for hop, value in one.by_hop().items()
         ],

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-TEAMS = 128  # teams per block; each processes one part at a time
 FINE, COARSE = 16, 64  # largest number of entries per part, for few and for many columns
 FIXED = 8  # cost of a row besides its entries, in entries
 ENTRIES = 512  # fewest entries per block, because fewer blocks synchronise faster

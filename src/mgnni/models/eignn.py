@@ -14,7 +14,7 @@ from mgnni.implicit.linear import equilibria
 from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.graph_module import GraphOptions
-from mgnni.layers.heads import HEADS, LinearHead, MLPHead, ResidualHead
+from mgnni.layers.heads import HEADS, HeadSizes, make_head
 from mgnni.layers.mlp import MLP
 from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
@@ -159,17 +159,12 @@ class EIGNN(EncoderModel):
             hidden_channels, (1,), gamma, tol=tol, memory=memory
         )
         self.head: nn.Module
-        if head == "linear":
-            self.head = LinearHead(hidden_channels, self.node_channels, dropout, batch_norm)
-        elif head == "mlp":
-            self.head = MLPHead(hidden_channels, width, self.node_channels, head_layers, dropout)
-        elif head == "residual":
-            self.head = ResidualHead(
-                in_channels, hidden_channels, width, self.node_channels, head_layers, dropout
-            )
-        else:
+        if head == "graph":
             widths = (hidden_channels, *[width] * head_layers)
             self.head = MLP(widths, dropout, activate_last=True)
+        else:
+            sizes = HeadSizes(in_channels, hidden_channels, width, self.node_channels, head_layers)
+            self.head = make_head(head, sizes, dropout, batch_norm)
 
     @property
     def solve_log(self) -> SolveLog:

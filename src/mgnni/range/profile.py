@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from torch import Tensor
 
 from mgnni.errors import ArgumentError
@@ -181,7 +181,7 @@ def _half_width(by_node: Tensor, population: int) -> Tensor:
     if count == 1:
         return torch.full((by_node.size(1),), torch.inf, dtype=torch.float64)
     remaining = (1 - count / population) ** 0.5
-    quantile = float(student.ppf(0.975, count - 1))
+    quantile = float(stdtrit(count - 1, 0.975))
     width: Tensor = by_node.std(0) * (quantile * remaining / count**0.5)
     return width
 

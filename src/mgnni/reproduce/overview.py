@@ -6,6 +6,7 @@ import io
 import shlex
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,16 +86,19 @@ def _place(cell: Cell, one: Stored) -> str:
     return summarize(values).place(number[0]) if values else ""
 
 
-def draw(study: Study, found: Found, output: Path) -> Path | None:
-    """Draw the figure of an experiment; return its path, or None if there is none.
+def draw(study: Study, output: Path, *, quick: bool) -> Path | None:
+    """Draw the figure of all stored cells of an experiment; return its path, or None.
 
     Args:
         study (Study): The experiment.
-        found (Mapping[Cell, Stored]): Its cells, and what is stored of them.
         output (Path): Folder of all experiments.
+        quick (bool): Whether it is the quick version.
     """
     kind, content = KINDS[study.kind], io.BytesIO()
-    if kind.draw is None or not kind.draw(study, found, content):
+    if kind.draw is None:
+        return None
+    cells = [replace(cell, quick=quick) for cell in study.cells()]
+    if not kind.draw(study, stored_cells(cells, output), content):
         return None
     path = output / study.name / f"{study.name}.png"
     with atomic_write(path) as file:

@@ -152,30 +152,28 @@ def fit(
             f"'budget' is for the choice of a model (got {budget:g} minutes for {model or MGNNI}); "
             "leave it out, or pass model='auto'"
         )
-    if model == AUTO:
-        from mgnni.train.auto import choose  # which needs this module
-
-        config = with_training_options(find_preset(source.preset, source.task.level), changes)
-        source = balanced_source(source, config, metric)
-        _warn_about(source, config)
-        base = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
-        chosen = choose(base, changes, folder, resume, budget)
-        with epoch_bar(chosen.experiment.config.epochs, progress, on_epoch) as follow:
-            return train(chosen.experiment, folder, resume, follow, start=chosen.state)
     if config is None:
-        config = find_preset(source.preset, source.task.level, preset, model)
+        named = None if model == AUTO else model
+        config = find_preset(source.preset, source.task.level, preset, named)
     elif model not in (None, config.architecture):
         raise ArgumentError(
             f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "
             "one of the two out"
         )
-    config = changed(config, changes)
+    # A choice leaves out candidates without the options of a model that are given.
+    config = (with_training_options if model == AUTO else changed)(config, changes)
     source = balanced_source(source, config, metric)
     _warn_about(source, config)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
+    state = None
+    if model == AUTO:
+        from mgnni.train.auto import choose  # which needs this module
+
+        chosen = choose(experiment, changes, folder, resume, budget)
+        experiment, state = chosen.experiment, chosen.state
     shown = progress if mesh is None or mesh.rank == 0 else False
-    with epoch_bar(config.epochs, shown, on_epoch) as follow:
-        return train(experiment, folder, resume, follow, mesh=mesh)
+    with epoch_bar(experiment.config.epochs, shown, on_epoch) as follow:
+        return train(experiment, folder, resume, follow, start=state, mesh=mesh)
 
 
 @settings_restored()

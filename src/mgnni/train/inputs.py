@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from torch_geometric.data import Data
 
+from mgnni.data.task import bare_graph
 from mgnni.errors import ArgumentError, DataError
 from mgnni.train.config import Config
 
@@ -21,10 +22,7 @@ def model_inputs(graph: Data) -> Data:
         raise DataError(
             f"a graph must be a PyG Data with x and edge_index (got {graph}); add what is missing"
         )
-    kept = {"x": graph.x, "edge_index": graph.edge_index}
-    if graph.edge_weight is not None:
-        kept["edge_weight"] = graph.edge_weight
-    return Data(**kept, num_nodes=graph.num_nodes)
+    return bare_graph(graph)
 
 
 def bound_graph(config: Config, graphs: Sequence[Data]) -> str | None:

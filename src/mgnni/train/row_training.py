@@ -73,6 +73,10 @@ class RowOptions:
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
                 raise ArgumentError(f"'{name}' must be at least 0 and finite (got {value})")
+        if self.tol is not None and not 0 < self.tol < 1:
+            raise ArgumentError(
+                f"'tol' must lie in (0, 1), because it bounds a relative residual (got {self.tol})"
+            )
         check_choice("device", self.device, DEVICES)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mgnni.data.catalog import benchmark_named
 from mgnni.data.split import PARTS
+from mgnni.data.task import Task
 from mgnni.errors import MgnniError
 from mgnni.files import read_object
 from mgnni.train.fitted import Fitted
@@ -32,18 +34,10 @@ def trained_rows(
     """
     try:
         header = read_object(folder / "config.json", "train again")
-        given = read_object(folder / "report.json", "train again").get("input", {})
         name = benchmark_named(data) if fitted.schema is None else None
         if header["data"]["origin"] != (name or str(Path(data).resolve())):
             return None
-        task = find_source(
-            name or Path(data),
-            options=options or None,
-            tables=None if fitted.schema is None else fitted.schema.options,
-            rule=header["rule"],
-            num_splits=given.get("num_splits", 1),
-            folds=given.get("folds"),
-        ).task
+        task = read_again(folder, header, fitted, name or Path(data), options)
         if fingerprint(task) != header["data"]["fingerprint"]:
             return None
         split = task.splits[fitted.runs[run].split]
@@ -54,3 +48,22 @@ def trained_rows(
         for row in task.rows_of(split.part(part)).tolist():
             words[row] = part
     return words
+
+
+def read_again(
+    folder: Path,
+    header: Mapping[str, Any],
+    fitted: Fitted,
+    data: str | Path,
+    options: dict[str, Any] | None = None,
+) -> Task:
+    """Return the task of a training from its data as they are now, with splits drawn as then."""
+    given = read_object(folder / "report.json", "train again").get("input", {})
+    return find_source(
+        data,
+        options=options,
+        tables=None if fitted.schema is None else fitted.schema.options,
+        rule=header["rule"],
+        num_splits=given.get("num_splits", 1),
+        folds=given.get("folds"),
+    ).task

@@ -278,7 +278,8 @@ class Training:
         """Move the group in progress to the pending ones, for another process to continue."""
         if self.learner is not None:
             whole = Training(self.experiment, self.fabric).state()
-            current = {key: self.state()[key] for key in _OF_GROUP}
+            state = self.state()
+            current = {key: state[key] for key in _OF_GROUP}
             self.pending[self.group] = {**whole, **current}
             self.learner = None
 

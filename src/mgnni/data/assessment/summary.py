@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -54,7 +54,7 @@ def summarize(
     ]
     ends, reason = interval([one["replicates"] for one in assessed], *_sizes(task, splits))
     baseline = {
-        name: _mean([one["baseline"][name] for one in assessed]) for name in _shared(assessed)
+        name: fmean(one["baseline"][name] for one in assessed) for name in _shared(assessed)
     }
     found: dict[str, Any] = {
         "epoch": "chosen without test labels",
@@ -71,7 +71,7 @@ def summarize(
         found["threshold"] = {
             "class": task.classes[1],
             "chosen_by": f"{CRITERION} on validation rows",
-            "test": {name: _mean([one[name] for one in decided]) for name in DECIDED},
+            "test": {name: fmean(one[name] for one in decided) for name in DECIDED},
             "applied_to": ["classes", "confusion"],
         }
     if assessed[best]["curves"] is not None:
@@ -127,7 +127,3 @@ def _shared(assessed: Sequence[Found]) -> list[str]:
 
 def _ends(found: Mapping[str, Any] | None) -> list[float] | None:
     return None if found is None else [found["low"], found["high"]]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return statistics.fmean(values)

@@ -165,8 +165,8 @@ def edge_roles(table: Table, options: TableOptions, level: str, weighted: bool |
 
 def _trained_features(table: Table, schema: Schema, taken: Names) -> tuple[Names, list[str]]:
     """Returns the features of training, all of which must exist."""
-    features = tuple(schema.table_columns)
-    lacking = [feature for feature in features if feature not in table.names]
+    features, there = tuple(schema.table_columns), set(table.names)
+    lacking = [feature for feature in features if feature not in there]
     if lacking:
         raise DataError(
             f"{table.path}: must have the features of training (missing: {listed(lacking)}); add "

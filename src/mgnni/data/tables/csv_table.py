@@ -136,6 +136,7 @@ class CsvTable(Table):
             raise self._unreadable(error) from error
 
     def _check_names(self) -> None:
+        places: dict[str, int] = {}
         for place, name in enumerate(self.names, start=1):
             if not name.strip():
                 raise DataError(
@@ -143,11 +144,10 @@ class CsvTable(Table):
                     "add a name, or drop the column (pandas writes its index like this: use "
                     "index=False)"
                 )
-            if name in self.names[: place - 1]:
+            if places.setdefault(name, place) < place:
                 raise DataError(
                     f"{self.path}, row 1: column names must be unique (got {show(name)} for "
-                    f"columns {self.names.index(name) + 1} and {place}); rename one"
-                    f"{self.header_hint()}"
+                    f"columns {places[name]} and {place}); rename one{self.header_hint()}"
                 )
 
     def _find_mistake(self, error: Exception) -> NoReturn:

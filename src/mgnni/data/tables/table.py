@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -134,11 +135,11 @@ class ParquetTable(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
         self.names = tuple(self._load(lambda file: file.schema_arrow.names))
-        for name in self.names:
-            if self.names.count(name) > 1 or not name.strip():
+        for name, count in Counter(self.names).items():
+            if count > 1 or not name.strip():
                 raise DataError(
-                    f"{path}: every column needs its own name (got {show(name)} "
-                    f"{self.names.count(name)} times); rename it"
+                    f"{path}: every column needs its own name (got {show(name)} {count} times); "
+                    "rename it"
                 )
 
     def read(self, names: Sequence[str]) -> dict[str, Cells]:
