@@ -1,5 +1,7 @@
 """Deflation of the large eigenvalues of wide weights, against a dense solve of every column."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -108,6 +110,50 @@ def test_few_steps_suffice_if_few_eigenvalues_are_large(device):
     # About the largest of the small eigenvalues; the largest twenty of them are deflated, too.
     rate = deflated_rate(Equations(operator, (1,), 0.95, Weights(w[None])))
     assert 0.95 * 0.003 <= rate <= 0.95 * 0.004 * MARGIN
+
+
+def spectral_radius(equations):
+    """Of the iteration on a node whose only link is its self-loop, from its definition."""
+    w, found = equations.weights.tensor[0], equations.weights.outliers
+    x, theta = found.vectors[0], found.values[0]
+    eye = torch.eye(CHANNELS, dtype=torch.float64, device=w.device)
+    m = eye - equations.gamma * (x.T * theta) @ x
+    step = eye - torch.linalg.solve(m, eye - equations.gamma * w)
+    return torch.linalg.eigvals(step).abs().max().item()
+
+
+@pytest.mark.parametrize("others", [0.03, 0.1, 0.2])
+@pytest.mark.parametrize("gamma", [0.5, 0.9, 0.999, 0.9999])
+def test_the_rate_includes_the_error_of_the_outliers(gamma, others, device):
+    signs = torch.ones(CHANNELS, dtype=torch.float64)
+    signs[6::2] = -1
+    values = others * signs
+    values[:5] = torch.linspace(0.99, 0.9999, 5)
+    w = with_spectrum(values)[0].to(device)
+    equations = Equations(propagation("dir", 1).to(device), (1,), gamma, Weights(w[None]))
+    radius = spectral_radius(equations)
+    assert radius <= deflated_rate(equations) <= 2.5 * radius
+
+
+def test_auto_does_not_deflate_where_that_would_diverge(device):
+    values = torch.full((513,), 0.2, dtype=torch.float64)
+    values[1::2] = -0.2
+    values[:5] = torch.linspace(0.99, 0.9999, 5)
+    w = with_spectrum(values)[0].to(device)
+    equations = Equations(propagation("dir", 60).to(device), (1,), 0.9999, Weights(w[None]))
+    assert choose(equations, Options()) != "deflated"
+    assert choose(replace(equations, gamma=0.5), Options()) == "deflated"
+
+
+def test_tiny_graphs_are_deflated_too(device):
+    """Although plain iterations would be slow, and a dense factorisation fits."""
+    values = torch.cat([trained(CHANNELS), torch.zeros(513 - CHANNELS)])
+    w = with_spectrum(values)[0].to(device)
+    operator = propagation("dir", NODES).to(device)
+    bias = torch.randn(NODES, 513, dtype=torch.float64, generator=generator(1)).to(device)
+    result = solve_equilibrium(operator, w, bias, 1, 0.9999, tol=1e-10)
+    assert (result.solver, result.converged) == ("deflated", True)
+    assert result.iterations <= 8
 
 
 def test_a_budget_that_is_too_low_is_reported(device):

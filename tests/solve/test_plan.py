@@ -33,6 +33,31 @@ def test_products_are_in_full_precision_on_a_cpu_too(choice):
         torch.set_float32_matmul_precision(before)
 
 
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="needs torch 2.9")
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_precision_chosen_in_backends_does_not_reach_the_solve(place, device):
+    places = [torch.backends, torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]
+    operator = propagation("dir").to(device).to(torch.float32)
+    bias = torch.randn(12, 3, device=device)
+    before = [one.fp32_precision for one in places]
+    try:
+        for one in places:
+            one.fp32_precision = "none"
+        places[place].fp32_precision = "tf32"
+        chosen = [one.fp32_precision for one in places]
+        with full_precision(device):
+            assert [one.fp32_precision for one in places[1:]] == ["ieee", "ieee"]
+        result = solve_equilibrium(operator, weight("random", 3).to(device).float(), bias)
+        assert result.converged
+        assert [one.fp32_precision for one in places] == chosen, "the caller's choice was undone"
+        places[place].fp32_precision = "none"
+        after = [one.fp32_precision for one in places]
+        assert after == ["none"] * 3, "the products no longer follow torch.backends"
+    finally:
+        for one, choice in zip(places, before, strict=True):
+            one.fp32_precision = choice
+
+
 def test_reduced_precision_does_not_reach_the_solve(device):
     operator = propagation("dir", 64).to(device).to(torch.float32)
     w = weight("random", 64).to(device).float()

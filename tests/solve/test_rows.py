@@ -111,6 +111,37 @@ def test_a_single_isolated_node_is_solved(gamma, scale, device):
     assert (result.value - expected).norm() <= min(result.error_bound, 1e-3 * expected.norm())
 
 
+def solved_on_a_pair(eigenvalues, gamma, tol, dtype, device):
+    """Two linked nodes without self-loops, so that P has the eigenvalues 1 and -1."""
+    operator = Propagation.from_edge_index(
+        torch.tensor([[0, 1], [1, 0]], device=device), 2, self_loops=False, dtype=dtype
+    )
+    w = with_spectrum(eigenvalues)[0].to(device, dtype)
+    w = (w + w.T) / 2
+    bias = torch.randn(2, len(w), dtype=torch.float64, generator=generator(1)).to(device, dtype)
+    result = solve_equilibrium(operator, w, bias, 1, gamma, solver="wide", tol=tol)
+    error = (result.value.double() - closed_form(operator, w, bias, 1, gamma)).norm()
+    assert error <= result.error_bound
+    return result
+
+
+@pytest.mark.parametrize("others", [0.2, 0.4])
+def test_inaccurate_outliers_are_allowed_for(others, device):
+    """The outliers leak into the other directions, and amplify by 1 / (1 - gamma)."""
+    signs = torch.ones(CHANNELS, dtype=torch.float64)
+    signs[1::2] = -1
+    values = others * signs
+    values[:2] = torch.tensor([0.999, 0.9999])
+    assert solved_on_a_pair(values, 0.9999, 1e-10, torch.float64, device).converged
+
+
+def test_rounding_along_the_outliers_does_not_grow(device):
+    """All other eigenvalues are negative, so the interval of the expansion ends at zero."""
+    values = torch.full((CHANNELS,), -0.8, dtype=torch.float64)
+    values[:20] = torch.linspace(0.9995, 0.9999, 20)
+    assert solved_on_a_pair(values, 0.999, 1e-6, torch.float32, device).converged
+
+
 def test_few_products_suffice_once_outliers_are_separated(device):
     operator = propagation("sym", 20).to(device)
     bias = torch.randn(20, CHANNELS, dtype=torch.float64, device=device)

@@ -58,6 +58,20 @@ def test_determinism_is_taken_back(before):
         torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="needs torch 2.9")
+def test_a_precision_chosen_in_backends_is_taken_back():
+    library = torch.backends.cuda.matmul
+    before = library.fp32_precision
+    library.fp32_precision = "tf32"
+    try:
+        with settings_restored():
+            make_fabric("cpu", "32")
+            assert library.fp32_precision == "ieee"
+        assert library.fp32_precision == "tf32"
+    finally:
+        library.fp32_precision = before
+
+
 @pytest.mark.parametrize("wanted", [True, False])
 def test_one_thread_is_for_a_while(wanted):
     before = torch.get_num_threads()

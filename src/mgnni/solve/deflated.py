@@ -9,10 +9,14 @@ With the outliers :math:`W \approx X^{\top} \operatorname{diag}(\theta) X`, the 
 
 reduces the residual about by the factor :math:`\gamma \|P\|^m \rho` in every step, where
 :math:`\rho` is the largest of the other eigenvalues. A step takes one product with :math:`W`.
+
+If :math:`\gamma \|P\|^m |\theta|` is close to one, errors of the vectors :math:`X` count, and the
+iteration is slower or diverges; :func:`deflated_rate` includes this.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cached_property
 
@@ -60,21 +64,36 @@ class Deflated(Method):
 
     @cached_property
     def _decoupled(self) -> Series:
-        """The equations of the coordinates, whose weights are diagonal."""
-        found = self.equations.weights
-        weights = Weights(found.outliers.values.to(found.tensor.dtype).diag_embed())
-        equations = replace(self.equations, weights=weights)
-        kind = Chebyshev if equations.operator.symmetric else Series
-        return kind(equations, self.expansions)
+        kind = Chebyshev if self.equations.operator.symmetric else Series
+        return kind(decoupled(self.equations), self.expansions)
 
 
-def deflated_rate(equations: Equations) -> float:
-    """Returns the factor by which a step of :class:`Deflated` should reduce the residual.
+def decoupled(equations: Equations) -> Equations:
+    """Returns the equations of the coordinates on the outliers, whose weights are diagonal.
 
     Args:
         equations (Equations): Equations with symmetric weights.
     """
-    ends = equations.weights.outliers.interval
+    found = equations.weights
+    weights = Weights(found.outliers.values.to(found.tensor.dtype).diag_embed())
+    return replace(equations, weights=weights)
+
+
+def deflated_rate(equations: Equations) -> float:
+    r"""Returns the factor by which a step of :class:`Deflated` should reduce the residual.
+
+    With :math:`c = \gamma \|P\|^m` it is the larger root of :math:`x^2 = c\rho\,x + c^2 \kappa`,
+    where :math:`\kappa` is :meth:`~mgnni.solve.weights.Outliers.leak`. It can exceed one.
+
+    Args:
+        equations (Equations): Equations with symmetric weights.
+    """
+    found = equations.weights.outliers
+    ends = found.interval
     sizes = [max(map(abs, interval)) for interval in ends]
     steps = [equations.gamma * bound for bound in equations.step_bounds]
-    return max(step * size for step, size in zip(steps, sizes, strict=True))
+    rates = []
+    for index, (step, size) in enumerate(zip(steps, sizes, strict=True)):
+        leak = found.leak(index, step)
+        rates.append(step * (size + math.sqrt(size**2 + 4 * leak)) / 2)
+    return max(rates)

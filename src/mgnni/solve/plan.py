@@ -188,13 +188,41 @@ class Plan(ABC):
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
     """Disables autocast and reduced-precision float32 products: certificates need both."""
-    before = torch.get_float32_matmul_precision()
-    with torch.autocast(device.type, enabled=False):
-        if device.type != "cuda" and before == "highest":
-            yield
-            return
-        torch.set_float32_matmul_precision("highest")
-        try:
-            yield
-        finally:
+    with torch.autocast(device.type, enabled=False), precision_restored() as chosen:
+        if device.type == "cuda" or chosen != "highest":
+            torch.set_float32_matmul_precision("highest")
+        yield
+
+
+@contextmanager
+def precision_restored() -> Iterator[str | None]:
+    """Restores the precision of float32 products, whichever of torch's settings was used.
+
+    Yields:
+        The precision, or :obj:`None` if ``torch.backends`` (torch 2.9) has one that
+        ``torch.get_float32_matmul_precision`` has no name for.
+    """
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError:
+        with _backends_restored():
+            yield None
+        return
+    try:
+        yield before
+    finally:
+        if torch.get_float32_matmul_precision() != before:
             torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def _backends_restored() -> Iterator[None]:
+    libraries = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
+    before = [library.fp32_precision for library in libraries]
+    try:
+        yield
+    finally:
+        for library, choice in zip(libraries, before, strict=True):
+            library.fp32_precision = "none"  # follows torch.backends.fp32_precision again
+            if library.fp32_precision != choice:
+                library.fp32_precision = choice

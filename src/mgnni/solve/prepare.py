@@ -11,7 +11,7 @@ from mgnni.solve import device_rows, device_sweep
 from mgnni.solve.closed_form import Dense, Spectral, dense_size
 from mgnni.solve.columns import ColumnPlan
 from mgnni.solve.core import on_core
-from mgnni.solve.deflated import Deflated, deflated_rate
+from mgnni.solve.deflated import Deflated, decoupled, deflated_rate
 from mgnni.solve.device import has_kernels
 from mgnni.solve.equation import Equations
 from mgnni.solve.fixed_point import Anderson
@@ -134,9 +134,12 @@ def choose(equations: Equations, options: Options) -> str:
             name = "cg"
         else:
             name = "picard" if max(equations.contractions) <= FEW_STEPS else "gmres"
-        if name == "spectral" or sharded or not _prefers_dense(equations, options.tol):
+        if name == "spectral" or sharded:
             return name
-        return "dense"
+        rate = max(equations.contractions, default=0.0)
+        if name == "deflated":  # knows the largest eigenvalues, and iterates on their columns
+            rate = min(rate, max(decoupled(equations).contractions))
+        return "dense" if _prefers_dense(equations, rate, options.tol) else name
     method = METHODS[name]
     if sharded and name not in SHARDED:
         raise ArgumentError(
@@ -155,9 +158,8 @@ def choose(equations: Equations, options: Options) -> str:
     return name
 
 
-def _prefers_dense(equations: Equations, tol: float) -> bool:
+def _prefers_dense(equations: Equations, rate: float, tol: float) -> bool:
     """Whether a system is tiny and its contraction so close to one that iterations are slow."""
-    rate = max(equations.contractions, default=0.0)
     if equations.operator.symmetric:  # the rate of Chebyshev and conjugate gradients
         rate = rate / (1 + math.sqrt(1 - rate**2))
     if rate <= 0 or max(equations.scales) * math.log(tol) / math.log(rate) <= MANY_STEPS:

@@ -84,9 +84,11 @@ class Wide(Method):
         for k in range(1, table.size(0)):
             count = int((degree >= k).sum())
             term, before = term[:count], before[:count]
-            leak = term @ e.T
-            leaks = torch.cat([-leak, ratio[:count] * leak], 1)
-            new = torch.addmm(product(term, weight), leaks, both)
+            new = product(term, weight)
+            # As term X^T = 0, new X^T is term E^T. But rounding leaves a part along X, which would
+            # grow, because the interval does not include theta; this removes it.
+            leaks = torch.cat([-new @ x.T, ratio[:count] * (term @ e.T)], 1)
+            new = torch.addmm(new, leaks, both)
             new = new.sub_(term, alpha=middle).div_(half)
             if k > 1:  # T_k(x) = 2 x T_{k-1}(x) - T_{k-2}(x)
                 new = new.mul_(2).sub_(before)
@@ -97,9 +99,10 @@ class Wide(Method):
         return torch.addmm(y, torch.cat([inner, coupled], 1), both), int(degree[0])
 
     def _interval(self, index: int) -> tuple[float, float]:
-        """The interval of the remaining eigenvalues, which no margin widens past the norm of W."""
-        equations = self.equations
-        low, high = equations.weights.outliers.interval[index]
+        """The interval of that operator, which nothing widens past the norm of W."""
+        equations, found = self.equations, self.equations.weights.outliers
+        low, high = found.interval[index]
         step = equations.gamma * equations.step_bounds[index]
+        wider = step * found.leak(index, step)
         limit = equations.contractions[index] / step if step else float("inf")
-        return max(low, -limit), min(high, limit)
+        return max(low - wider, -limit), min(high + wider, limit)

@@ -50,6 +50,22 @@ class Outliers:
     rest: Tensor  # shape: (equations, kept, channels), E
     interval: list[list[float]]  # per equation: interval that holds all other eigenvalues
 
+    def leak(self, index: int, step: float) -> float:
+        r"""Returns :math:`\|E^{\top} (1 - c\,|\theta|)^{-1} E\|_2` for one weight.
+
+        The states couple all other directions to the outliers by :math:`E`, and the equations of
+        the outliers amplify by up to :math:`(1 - c\,|\theta|)^{-1}`. So even a small error of the
+        vectors matters if :math:`c\,|\theta|` is close to one.
+
+        Args:
+            index (int): The equation.
+            step (float): The constant :math:`c = \gamma \|P\|^m`.
+        """
+        below = (1 - step * self.values[index].abs()).clamp(min=NOISE)
+        error = self.rest[index].double() / below.sqrt().unsqueeze(-1)
+        squares = torch.linalg.eigvalsh((error @ error.mT).cpu())
+        return max(float(squares[-1]), 0.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Weights:

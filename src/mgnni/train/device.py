@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from mgnni.errors import ArgumentError, MgnniError, check_choice
+from mgnni.solve.plan import precision_restored
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -84,13 +85,12 @@ def threads_per_process(jobs: int) -> int:
 def settings_restored() -> Iterator[None]:
     """Restore the global settings of torch that :func:`make_fabric` changes."""
     before = torch.are_deterministic_algorithms_enabled()
-    products = torch.get_float32_matmul_precision()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     try:
-        yield
+        with precision_restored():
+            yield
     finally:
         torch.use_deterministic_algorithms(before, warn_only=warn_only)
-        torch.set_float32_matmul_precision(products)
 
 
 @contextlib.contextmanager
