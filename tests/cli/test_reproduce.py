@@ -29,6 +29,7 @@ CHAINS = ("gamma", "--quick", "--model", "eignn", "--data", "0.6")
 ON_DISK = ENTRIES["texas"].on_disk(data_root(None))
 PART = TEXAS if ON_DISK else CHAINS
 FOLDER = Path("quick", PART[0], PART[3], PART[5])
+STORED = Path(__file__).parents[2] / "reproduction"
 
 
 @contextmanager
@@ -103,6 +104,11 @@ def test_the_figure_of_an_experiment_has_all_its_cells(call: Call, tmp_path: Pat
     before = figure.read_bytes()
     call("reproduce", *parts[0], "--table", "--output", tmp_path)
     assert figure.read_bytes() == before
+    figure.unlink()
+    figure.mkdir()  # a place that cannot be written
+    ended = call("reproduce", *parts[0], "--table", "--output", tmp_path)
+    assert (ended.status, ended.err) == (0, "")
+    assert "Figure: not written (is a directory)" in ended.out
 
 
 def test_the_table_alone_trains_nothing(call: Call, tmp_path: Path) -> None:
@@ -128,6 +134,23 @@ def test_a_damaged_report_is_named(call: Call, tmp_path: Path, content: str) -> 
     ended = call("reproduce", *part, "--output", tmp_path)
     assert ended.status == 1
     assert f"{path}: " in ended.err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"runs": []}, {"seconds": None}, {"runs": [{"split": 0, "seed": 0, "reported": {}}]}],
+)
+def test_a_report_without_scores_is_named(
+    call: Call, tmp_path: Path, change: dict[str, object]
+) -> None:
+    part = ("heterophilic", "--model", "gcn", "--data", "texas", "--output", tmp_path)
+    path = tmp_path / "heterophilic" / "gcn" / "texas" / "report.json"
+    path.parent.mkdir(parents=True)
+    known = json.loads((STORED / "heterophilic/gcn/texas/report.json").read_text("utf-8"))
+    path.write_text(json.dumps({**known, **change}))
+    ended = call("reproduce", *part, "--table")
+    assert ended.status == 1
+    assert f"{path}: must be a report of mgnni reproduce" in ended.err
     assert "delete it to train again" in ended.err
 
 

@@ -18,7 +18,9 @@ if CHROMIUM is None:
 sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 
 OPEN_ALL = "document.querySelectorAll('.fold').forEach(part => { part.open = true; })"
-DRAW_ALL = "dispatchEvent(new Event('beforeprint'))"
+PRINT = "dispatchEvent(new Event('beforeprint'))"
+DRAW_ALL = f"{PRINT}; dispatchEvent(new Event('afterprint'))"
+FIGURE = "document.querySelector('.main-svg').clientWidth"  # the first figure
 # Marks that were drawn: points, line segments, bars, and the image of a heat map.
 DRAWN = """plot => plot.querySelectorAll('.points path, .js-line, .hm image').length"""
 TICKS = "getComputedStyle(document.querySelector('.plot .xtick text')).fill"  # their colour
@@ -184,6 +186,37 @@ def test_a_link_opens_the_closed_parts_around_its_target(browser, page_file):
     page.goto("about:blank")
     page.goto(page_file.as_uri() + target)  # a link from elsewhere
     assert page.query_selector(target).is_visible()
+    page.close()
+
+
+def test_dark_figures_are_printed_light_and_fit_on_paper(browser, page_file):
+    page = browser.new_page(color_scheme="dark", viewport={"width": 1280, "height": 900})
+    page.goto(page_file.as_uri())
+    page.evaluate(OPEN_ALL)
+    page.wait_for_selector(".plot .xtick text")
+    wide = page.evaluate(FIGURE)
+    page.evaluate(PRINT)
+    assert eventually(page, TICKS, "rgb(27, 36, 48)")
+    assert page.evaluate(FIGURE) <= 640 < wide
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert eventually(page, TICKS, "rgb(231, 236, 242)")
+    assert page.evaluate(FIGURE) == wide
+    page.emulate_media(media="print")  # and tables are not cut off
+    cut = "getComputedStyle(document.querySelector('.scroll')).overflow"
+    assert page.evaluate(cut) == "visible"
+    page.close()
+
+
+def test_captions_are_not_cut_off_on_a_narrow_screen(browser, page_file):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(page_file.as_uri())
+    page.evaluate(OPEN_ALL)
+    ends = """[...document.querySelectorAll('caption')].map(caption => {
+      const text = document.createRange();
+      text.selectNodeContents(caption);
+      return text.getBoundingClientRect().right;
+    })"""
+    assert max(page.evaluate(ends)) <= 390
     page.close()
 
 

@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from html_report.conftest import HOSTILE
-from mgnni.errors import ArgumentError, MgnniError
+from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.html_report.page import check_target, make_page, write_page, write_training_page
 from mgnni.html_report.paper import in_order, read_experiments
 from mgnni.html_report.results import read_results, trained
@@ -172,6 +172,8 @@ def test_results_of_an_experiment_are_a_table_with_both_rules_and_the_paper(page
     difference = f"{100 * report['score']['mean'] - 64.05:+.2f}".replace("-", "−")
     assert paper == f"paper 64.05 ± 5.28 ({difference})"
     assert "by rule test-max†" in overview
+    part = overview[overview.index("First of paper") :].split("</section>")[0]
+    assert "<strong>†</strong> test-max: " in part  # beside the table
 
 
 @pytest.fixture
@@ -202,15 +204,23 @@ def test_every_rule_with_a_mark_has_its_own_note(marked):
 
 def test_results_of_an_experiment_on_times_are_seconds(marked, tmp_path):
     def set_place(report, name):
-        report |= {"experiment": name, "seconds": 1234.0}
+        report |= {"experiment": name, "timing": {"epoch": 1.2345}}
 
-    content = {"name": "times", "kind": "seconds", "rows": [{"name": "gcn"}]}
+    row = {"name": "gcn", "paper_seconds": {"red": [4.5, None]}}
+    content = {"name": "times", "kind": "seconds", "rows": [row]}
     (tmp_path / "definitions").mkdir()
     (tmp_path / "definitions" / "times.json").write_text(json.dumps(content))
     results = read_results([changed(marked, set_place, ("times/gcn/red",))])
     text = make_page(results, read_experiments(tmp_path / "definitions"), "")
-    assert 'runs">1,234</a>' in text
-    assert 'runs">1,234</a>' not in make_page(results, {}, "")
+    assert 'runs">1.23</a><br><small>paper 4.5</small>' in text
+    assert 'runs">1.23</a>' not in make_page(results, {}, "")
+
+
+@pytest.mark.parametrize("name", ["data", "parameters", "versions", "input", "options"])
+def test_a_report_with_a_wrong_entry_is_named(marked, tmp_path, name):
+    root = changed(marked, lambda report, _: report.update({name: "wrong"}))
+    with pytest.raises(DataError, match=r"report\.json: is not a report of mgnni train"):
+        write_page([root], tmp_path / "page.html")
 
 
 def test_a_class_without_predictions_is_a_gap_and_not_zero(marked):
@@ -306,7 +316,7 @@ def test_a_result_with_added_seeds_says_where_each_was_trained(marked):
 
 def portfolio_rows(text):
     """The rows of the table of compared models, as text."""
-    (found,) = re.findall(r"<caption>Models compared for .*?</table>", text)
+    (found,) = re.findall(r"<caption><span>Models compared for .*?</table>", text)
     rows = re.findall(r"<tr>(.*?)</tr>", found)
     return [re.findall(r"<t[hd][^>]*>([^<]*)", row) for row in rows]
 

@@ -10,6 +10,7 @@ from mgnni.html_report.figure import categories, plain
 from mgnni.html_report.labels import headings, labels
 from mgnni.html_report.paper import PaperScore, in_order, paper_score, read_experiments
 from mgnni.html_report.results import read_results
+from mgnni.train.tuned import find_preset
 
 
 def test_trainings_are_found_below_a_folder(trainings):
@@ -59,6 +60,16 @@ def test_a_training_is_compared_with_the_only_row_of_its_model(stored, trainings
     assert paper_score(one, experiments) == PaperScore(0.5, None)
     one.report["input"] = {"data": "/home/me/grey"}  # other data of the same name
     assert paper_score(one, experiments) is None
+
+
+@pytest.mark.parametrize(("scales", "mean"), [((1, 2), 0.8486), ((2,), None)])
+def test_mgnni_is_compared_with_its_own_row_if_rows_differ_in_their_scales(stored, scales, mean):
+    (one,) = read_results([stored / "results" / "webkb" / "first" / "red"])
+    config = find_preset("texas", "node", "paper", "mgnni").to_dict()
+    config["model"] = {**config["model"], "scales": scales}
+    one.report.update(model="mgnni", dataset="texas", input={"data": "texas"}, config=config)
+    found = paper_score(one, read_experiments())
+    assert (found and found.mean) == mean
 
 
 @pytest.mark.parametrize(
@@ -159,6 +170,7 @@ def test_long_labels_are_cut_in_the_middle_and_stay_different():
         lambda report: report["classification"]["calibration"].update(expected_error=None),
         lambda report: report["classification"]["runs"].pop(),
         lambda report: report.update(solver=None),
+        lambda report: report.update(seconds=10**400),
         lambda report: report.update(portfolio={"chosen": "mlp", "candidates": []}),
         lambda report: report.update(parts=[{"seeds": [0]}]),
         lambda report: report.update(attention={"nodes": [1], "predicted": [], "weights": []}),

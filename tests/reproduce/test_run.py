@@ -169,6 +169,17 @@ def test_a_failed_cell_is_recorded_and_the_others_go_on(tmp_path):
     assert not failed.exists()
 
 
+def test_a_cell_whose_folder_cannot_be_written_does_not_stop_the_others(tmp_path):
+    (tmp_path / "tiny" / "gcn").mkdir(parents=True)
+    (tmp_path / "tiny" / "gcn" / "short").write_text("a file, not a folder")
+    rows = [{"name": "gcn"}, {"name": "mlp"}]
+    first, second = run_cells(
+        tiny(rows=rows).cells(), tmp_path, device="cpu", jobs=None, follow=quiet
+    )
+    assert first.error == f"{first.cell.folder(tmp_path)}: cannot be written (file exists)"
+    assert second.error == ""
+
+
 def test_an_error_in_training_is_the_cells_own(tmp_path):
     def fail(epoch):
         raise ConvergenceError("not solved")

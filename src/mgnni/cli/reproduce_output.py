@@ -143,6 +143,8 @@ def _figure(study: Study, output: Path, quick: bool) -> str:
         path = draw(study, output, quick=quick)
     except ImportError:
         return "The figure needs matplotlib; run: pip install 'mgnni[cli]'"
+    except OSError as error:
+        return f"Figure: not written ({(error.strerror or str(error)).lower()})"
     return "" if path is None else f"Figure: {path}"
 
 

@@ -21,6 +21,7 @@ from mgnni.html_report.text import (
     score,
     table,
 )
+from mgnni.html_report.training import TEST_LABELS
 
 WORDS = ("Model", "Dataset", "Metric", "Rule")
 
@@ -44,9 +45,18 @@ def overview(results: Sequence[Result], experiments: Mapping[str, Experiment]) -
 def _of_group(group: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
     """Return a grid of models and datasets if every cell has one result, otherwise a list."""
     places = {(one.label, one.place) for one in group}
-    if group[0].experiment and len(places) == len(group):
-        return _grid(group, experiments)
-    return _list(group, experiments)
+    make = _grid if group[0].experiment and len(places) == len(group) else _list
+    return Html(make(group, experiments) + _marks(group))
+
+
+def _marks(group: Sequence[Result]) -> str:
+    """Return a note for every rule whose scores have a mark in the table."""
+    marked = {one.report["protocol"]["rule"]: one for one in group if one.mark}
+    return "".join(
+        f'<p class="note"><strong>{escape(one.mark)}</strong> {escape(rule)}: '
+        f"{escape(one.report['protocol']['description'])}. {TEST_LABELS}</p>"
+        for rule, one in marked.items()
+    )
 
 
 def _grid(group: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
@@ -71,14 +81,15 @@ def _grid(group: Sequence[Result], experiments: Mapping[str, Experiment]) -> Htm
     told = f"{of}, mean ± standard deviation over runs, by rule {', '.join(rules)}"
     if any(paper_score(one, experiments) for one in group):
         told += "; in brackets the difference from the paper"
-    told = "seconds of a whole training" if of_times else told
+    if of_times:
+        told = "seconds per epoch with its validation, the median; the paper names no machine"
     return table(f"{told[0].upper()}{told[1:]}", ["Model", *columns], lines)
 
 
 def _cell(one: Result, of_times: bool, experiments: Mapping[str, Experiment]) -> Html:
     """Return the score, below it that by validation if it is another, and that of the paper."""
     if of_times:
-        return link(f"{one.anchor}-runs", f"{one.seconds:,.0f}")
+        return _seconds(one, experiments)
     lines: list[str] = [link(f"{one.anchor}-runs", score(one.metric, one.mean, one.std, one.mark))]
     fair = one.report.get("scores", {}).get(DEFAULT_RULE)  # early reports have none
     if fair and one.mark:
@@ -88,6 +99,16 @@ def _cell(one: Result, of_times: bool, experiments: Mapping[str, Experiment]) ->
     if paper is not None:
         difference = points(one.mean - paper.mean)
         lines.append(f"<small>paper {percent(paper.mean, paper.std)} ({difference})</small>")
+    return Html("<br>".join(lines))
+
+
+def _seconds(one: Result, experiments: Mapping[str, Experiment]) -> Html:
+    """Return the seconds per epoch, below them those of the paper."""
+    own = one.report.get("timing", {}).get("epoch")
+    lines: list[str] = [link(f"{one.anchor}-runs", DASH if own is None else f"{own:.3g}")]
+    row = experiments[one.experiment].rows.get(one.row)
+    if row is not None and one.column in row.seconds:
+        lines.append(f"<small>paper {row.seconds[one.column]:g}</small>")
     return Html("<br>".join(lines))
 
 

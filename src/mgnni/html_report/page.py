@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
-from mgnni.errors import ArgumentError, MgnniError
+from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.files import atomic_write
 from mgnni.html_report.costs import cost_figures
 from mgnni.html_report.curves import read_curves
@@ -20,11 +20,11 @@ from mgnni.html_report.figure import Figure, figures_html
 from mgnni.html_report.labels import by_experiment, experiment_title, headings
 from mgnni.html_report.overview import overview
 from mgnni.html_report.paper import DEFINITIONS, Experiment, in_order, read_experiments
-from mgnni.html_report.results import Result, read_results, trained
+from mgnni.html_report.results import REPORT, WRONG, Result, read_results, trained
 from mgnni.html_report.scores import score_figures
 from mgnni.html_report.solvers import solver_figures
 from mgnni.html_report.text import duration, fold
-from mgnni.html_report.training import TEST_LABELS, training_part
+from mgnni.html_report.training import training_part
 from mgnni.version import __version__
 
 GENERATOR = '<meta name="generator" content="mgnni">'  # in the head of every page
@@ -58,10 +58,29 @@ def write_page(paths: Sequence[Path], output: Path, definitions: Path = DEFINITI
     experiments = read_experiments(definitions)
     known = {(name, row) for name, one in experiments.items() for row in one.rows}
     results = read_results(paths, known)
-    text = make_page(in_order(results, experiments), experiments, script)
+    results = in_order(results, experiments)
+    try:
+        text = make_page(results, experiments, script)
+    except WRONG:
+        _refuse_wrong(results, experiments)
+        raise
     with atomic_write(output) as file:
         file.write(text.encode())
     return len(trained(results))
+
+
+def _refuse_wrong(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> None:
+    """Raise an error that names the first report that has not what a page shows."""
+    for one in results:
+        try:
+            make_page([one], experiments, "")
+        except MgnniError:
+            raise
+        except WRONG as error:
+            raise DataError(
+                f"{one.folder / REPORT}: is not a report of mgnni train ({type(error).__name__}: "
+                f"{error}); leave it out, or train again"
+            ) from error
 
 
 def check_target(output: Path) -> None:
@@ -119,7 +138,7 @@ def make_page(results: Sequence[Result], experiments: Mapping[str, Experiment], 
         generator=GENERATOR,
         style=(files / "page.css").read_text("utf-8"),
         summary=escape(_summary(results, datasets)),
-        overview=overview(results, experiments) + _marks(results),
+        overview=overview(results, experiments),
         scores=_per_experiment("score", results, lambda some: score_figures(some, experiments)),
         solvers=solvers or "<p>No model here solves equations.</p>",
         costs=_per_experiment("cost", results, cost_figures),
@@ -144,17 +163,6 @@ def _summary(results: Sequence[Result], datasets: Sequence[str]) -> str:
         f"{duration(sum(one.seconds for one in once))} of computing."
         + f" Copies of them in other experiments: {copies:,}."
         * bool(copies)
-    )
-
-
-def _marks(results: Sequence[Result]) -> str:
-    """Return a note for every rule whose scores have a mark in the table."""
-    marked = [one for one in results if one.mark]
-    rules = {one.report["protocol"]["rule"]: (one.mark, one) for one in marked}
-    return "".join(
-        f'<p class="note"><strong>{escape(mark)}</strong> {escape(rule)}: '
-        f"{escape(one.report['protocol']['description'])}. {TEST_LABELS}</p>"
-        for rule, (mark, one) in rules.items()
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.metric_names import default_metric
 from mgnni.files import read_object
+from mgnni.html_report.command import command_line
 from mgnni.html_report.results import REMEDY, Result
 
 DEFINITIONS = Path(__file__).parents[1] / "reproduce" / "experiments"
@@ -37,12 +38,14 @@ class Row:
         label: What the paper calls it.
         model: Name of the model.
         scores: The paper's score in each column, which is usually a dataset.
+        seconds: The paper's seconds per epoch in each column.
     """
 
     name: str
     label: str
     model: str
     scores: Mapping[str, PaperScore]
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,9 @@ def _row(row: Mapping[str, Any]) -> Row:
         for column, value in (row.get("paper") or {}).items()
         if (score := _score(value)) is not None
     }
-    return Row(name, str(row.get("label", name)), str(row.get("model", name)), scores)
+    published = row.get("paper_seconds") or {}
+    times = {column: values[0] for column, values in published.items() if values[0] is not None}
+    return Row(name, str(row.get("label", name)), str(row.get("model", name)), scores, times)
 
 
 def _score(value: Any) -> PaperScore | None:
@@ -163,8 +168,9 @@ def paper_score(result: Result, experiments: Mapping[str, Experiment]) -> PaperS
     """Return the paper's score for a result, or ``None``.
 
     A stored result belongs to its experiment and row. Any other result is compared with the row of
-    its model, if all such rows have the same score on its dataset, and if it is a result on that
-    benchmark by its usual metric, which is that of the paper.
+    its model, if it is a result on that benchmark by its usual metric, which is that of the paper.
+    If such rows have different scores on its dataset, because they differ in their scales, it is
+    compared with the row that has the name of the model, if its own scales are the usual ones.
 
     Args:
         result (Result): The result.
@@ -180,5 +186,8 @@ def paper_score(result: Result, experiments: Mapping[str, Experiment]) -> PaperS
     if (result.metric, origin) != (usual, dataset):
         return None
     rows = [row for experiment in experiments.values() for row in experiment.rows.values()]
-    found = {row.scores[dataset] for row in rows if row.model == model and dataset in row.scores}
+    rows = [row for row in rows if row.model == model and dataset in row.scores]
+    found = {row.scores[dataset] for row in rows}
+    if len(found) > 1 and "--scales" not in command_line(result).split():
+        found = {row.scores[dataset] for row in rows if row.name == model}
     return found.pop() if len(found) == 1 else None

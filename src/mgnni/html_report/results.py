@@ -13,6 +13,8 @@ from mgnni.html_report.report_check import check_report, finite_number
 
 REPORT = "report.json"
 REMEDY = "restore it, or leave it out"
+# Errors of a report of another shape.
+WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ def _result(file: Path, single: bool) -> Result | None:
             )
             for run in report["runs"]
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except WRONG as error:
         raise DataError(
             f"{file}: is not a report of mgnni train ({type(error).__name__}: {error}); leave it "
             "out, or train again"

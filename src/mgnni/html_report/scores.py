@@ -67,7 +67,7 @@ def _score_figure(results: Sequence[Result], experiments: Mapping[str, Experimen
             score(metric, one.mean, one.std),
             score(metric, min(run.test for run in one.runs)),
             score(metric, max(run.test for run in one.runs)),
-            DASH if paper is None else percent(paper.mean, paper.std),
+            *([DASH if paper is None else percent(paper.mean, paper.std)] if found else []),
         ]
         for name, one, paper in zip(names, results, papers, strict=True)
     ]
@@ -76,7 +76,7 @@ def _score_figure(results: Sequence[Result], experiments: Mapping[str, Experimen
         text=text,
         data=data,
         layout=rows_layout(axis(f"test {metric_name(metric)}{' (%)' if by > 1 else ''}"), names),
-        head=["Model", *(f"{one}{unit_of}" for one in COLUMNS), "Paper %"],
+        head=["Model", *(f"{one}{unit_of}" for one in COLUMNS), *(["Paper %"] if found else [])],
         rows=lines,
         height=FRAME + ROW * len(results),
     )

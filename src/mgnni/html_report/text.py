@@ -66,7 +66,7 @@ def table(
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return Html(
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{''.join(columns)}</tr></thead><tbody>"
+        f"<caption><span>{escape(caption)}</span></caption><thead><tr>{''.join(columns)}</tr></thead><tbody>"
         f"{''.join(lines)}</tbody></table></div>"
     )
 

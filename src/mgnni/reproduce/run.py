@@ -82,6 +82,9 @@ def run_cell(
             outcome = _run_locked(cell, output, device, on_epoch, replaces)
     except BusyError as error:  # not stored: the cell is that of the other process
         outcome = Outcome(cell, None, str(error))
+    except OSError as error:  # cannot be stored
+        reason = (error.strerror or str(error)).lower()
+        outcome = Outcome(cell, None, f"{cell.folder(output)}: cannot be written ({reason})")
     return replace(outcome, seconds=time.perf_counter() - start)
 
 

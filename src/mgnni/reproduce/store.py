@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from mgnni.data.statistics import scores
+from mgnni.data.statistics import scores, summarize
 from mgnni.errors import DataError, MgnniError
 from mgnni.files import atomic_write, read_object
 from mgnni.reproduce.study import QUICK_SPLITS, Cell
@@ -94,13 +94,23 @@ def stored(cell: Cell, output: Path) -> Stored:
         seeds: tuple[int, ...] = ()
         if not why and (missing := _missing(cell, report)):
             why, seeds = f"{len(missing)} runs missing", _whole_seeds(missing, report)
-        scores(report, cell.rule)
+        _check(cell, report)
     except WRONG as error:
         raise DataError(
             f"{path}: must be a report of mgnni reproduce (got {type(error).__name__}: {error}); "
             "delete it to train again"
         ) from error
     return Stored(OTHER if why else DONE, report, why, seeds)
+
+
+def _check(cell: Cell, report: Mapping[str, Any]) -> None:
+    """Raise one of ``WRONG`` unless a report has runs, their scores, and its time."""
+    if not report["runs"]:
+        raise ValueError("no runs")
+    float(report["seconds"])
+    values = scores(report, cell.rule)
+    if values:
+        summarize(values)
 
 
 def _difference(cell: Cell, report: Mapping[str, Any]) -> str:

@@ -1,7 +1,9 @@
 "use strict";
 (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const root = document.documentElement; // of class "printed" while the page is being printed
+  const paper = 640; // width of a figure that fits on paper
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
   const channels = (hex) => [1, 3, 5].map((place) => parseInt(hex.slice(place, place + 2), 16) / 255);
   const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
@@ -47,6 +49,7 @@
   const draw = (box) => {
     const spec = resolved(JSON.parse(box.nextElementSibling.textContent));
     const rows = spec.layout.yaxis.ticktext;
+    const printed = root.classList.contains("printed");
     if (rows && box.clientWidth < 500) {
       Object.assign(spec.layout.yaxis, { ticktext: rows.map(broken), tickfont: { size: 11 } });
     }
@@ -58,6 +61,7 @@
       hoverlabel: { bgcolor: colour("--surface"), font: { color: colour("--text") } },
       hovermode: "closest",
       annotations: spec.data.filter((one) => one.meta === "counts").flatMap(counts),
+      autosize: !printed, ...(printed && { width: Math.min(box.clientWidth, paper) }),
       ...spec.layout,
       xaxis: axis(spec.layout.xaxis), yaxis: axis(spec.layout.yaxis),
     };
@@ -90,10 +94,13 @@
     document.getElementById("no-figures").hidden = false;
   });
   dark.addEventListener("change", () => plots.filter((box) => box.dataset.drawn).forEach(draw));
-  const shown = (box) => !box.dataset.drawn && !box.closest("details:not([open])");
-  addEventListener("beforeprint", () => {
-    ready.then(() => plots.filter(shown).forEach(draw), () => {});
-  });
+  // Printed figures have light colours and fit on paper; those in closed parts are not printed.
+  const printing = (now) => () => {
+    root.classList.toggle("printed", now);
+    ready.then(() => plots.filter((box) => !box.closest("details:not([open])")).forEach(draw), () => {});
+  };
+  addEventListener("beforeprint", printing(true));
+  addEventListener("afterprint", printing(false));
 
   // A link to something in closed parts opens them.
   const reveal = (hash) => {
