@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.tables import QUICK, changed, edge_rows, node_rows, write_graphs, write_nodes
+from mgnni.cli.explain_output import show_explanation
 
 Call = Callable[..., Any]  # see conftest.py
 CHAINS = ["--option", "length=6", "num_chains_per_class=5", "train_fraction=0.3"]
@@ -240,3 +241,18 @@ def test_numbers_of_any_size_are_readable(call: Call, tmp_path: Path, unit: floa
     shown = ended.out.split("mostly through its features")[1].splitlines()[2].split()[2]
     assert float(shown) == pytest.approx(found["nodes"][0]["contribution"], rel=1e-2, abs=0)
     assert len(shown) < 12
+
+
+def test_a_threshold_explains_why_the_less_probable_class_is_predicted(
+    call: Call, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("explain", trained / "mine-run", "n07", "--output", tmp_path / "out").status == 0
+    found = json.loads((tmp_path / "out" / "explanation.json").read_text())
+    assert found["threshold"] is None  # the metric is accuracy
+    found |= {"class": found["predicted"], "probability": 0.2, "output": 285822.0754}
+    show_explanation(found)
+    assert "threshold" not in capsys.readouterr().out
+    show_explanation({**found, "threshold": 0.1})
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "is predicted from a probability of 0.1, the threshold" in shown
+    assert "285822.1," in shown

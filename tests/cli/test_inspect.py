@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from cli.tables import QUICK, edge_rows, node_rows, write_nodes
 from mgnni import DataWarning, TableOptions, fit
+from mgnni.cli.inspect_output import show_targets
 
 Call = Callable[..., Any]  # see conftest.py
 pytestmark = pytest.mark.usefixtures("place")
@@ -116,3 +119,16 @@ def test_fit_warns_about_edges_listed_once(place: Path) -> None:
     # Without a warning:
     fit(place / "mine", tables=TableOptions(directed=True), **options)
     fit(place / "mine", undirected=True, **options)
+
+
+def test_targets_are_not_shortened_on_a_narrow_terminal() -> None:
+    target = {"name": "price", "train": 600, "val": 63, "mean": 194020.0, "deviation": 112170.0}
+    target |= {"min": 8469.0, "max": 660694.0, "neighbours": 0.65}
+    target |= {"quartiles": [110048.0, 180283.0, 255848.0]}
+    for width, there in ((70, "quartiles 110,048"), (120, "25 %")):
+        console = Console(width=width, file=io.StringIO())
+        show_targets(console, [target])
+        shown = words(console.file.getvalue())  # type: ignore[attr-defined]
+        assert there in shown
+        assert "660,694" in shown
+        assert "…" not in shown

@@ -24,6 +24,7 @@ from cli.tables import QUICK, node_rows, write_nodes
 from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import benchmark_options, check_data
 from mgnni.cli.progress import Clock
+from mgnni.cli.terminal import solver_line
 from mgnni.cli.train import Train
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.registry import load_task
@@ -507,3 +508,10 @@ def test_folds_are_the_splits_of_data_without_any(call: Call, place: Path) -> No
         refused = call("train", data, *QUICK, "--folds", folds, "--output", "new")
         assert (refused.status, refused.out) == (2, "")
         assert message in refused.err
+
+
+def test_errors_of_vanishing_gradients_are_explained() -> None:
+    one = {"solves": 3, "failures": 0, "relative_error_bound": 1e-5}
+    assert "too small" not in solver_line({"forward": one, "backward": one})
+    vanishing = {**one, "relative_error_bound": 0.6}
+    assert "gradients too small" in solver_line({"forward": one, "backward": vanishing})

@@ -218,3 +218,20 @@ def test_classes_that_differ_in_spaces_are_a_warning() -> None:
     assert "True label 'l': some classes differ only in spaces: remove" in texts(
         describe_task(task)
     )
+
+
+def test_the_degree_is_no_column_to_ignore() -> None:
+    x = torch.stack([alternating().float(), noise()[:, 0]], dim=1)
+    columns = (Column("degree", "degree"), Column("q", "number"))
+    found = describe_task(ring_task(x, alternating()), schema(*columns))
+    assert found["suspicious"]["labels"] == []
+
+
+def test_classes_that_differ_in_capital_letters_and_no_validation_rows_are_warnings() -> None:
+    note = "label 'l': some classes differ only in capital letters"
+    task = ring_task(noise(), alternating(), notes=(note,))
+    found = describe_task(task, schema(*NUMBERS))
+    assert f"True {note}: write them in one way" in texts(found)
+    assert "no labelled validation rows" not in texts(found)
+    found["parts"]["val"] = 0
+    assert "True no labelled validation rows" in texts(found)

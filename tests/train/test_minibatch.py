@@ -7,7 +7,7 @@ import torch
 from mgnni import load_task
 from mgnni.disk.generate import generate_graph
 from mgnni.disk.precompute import precompute
-from mgnni.disk.stored_graph import TRAIN, StoredGraph
+from mgnni.disk.stored_graph import TEST, TRAIN, StoredGraph
 from mgnni.disk.sweep import Sweep
 from mgnni.errors import ArgumentError, ConvergenceError, DataError
 from mgnni.train import minibatch
@@ -150,3 +150,11 @@ def test_the_random_numbers_of_the_caller_stay_the_same(terms):
     assert torch.equal(torch.random.get_rng_state(), before)
     weights = [one.model.state_dict() for one in (first, second)]
     assert any(not torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+
+
+def test_the_report_has_the_accuracy_of_the_most_frequent_class(terms, tmp_path):
+    report = train_rows(terms, tmp_path / "run", RowOptions(hidden_channels=4, epochs=1))
+    graph = Sweep.open(terms).graph
+    part, y = graph.array("part"), graph.array("y")
+    most = np.bincount(y[part == TRAIN]).argmax()
+    assert report["baseline"] == pytest.approx((y[part == TEST] == most).mean())

@@ -20,7 +20,7 @@ from mgnni.train import portfolio
 from mgnni.train.auto import choose
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.fit import fit
-from mgnni.train.portfolio import GRAPH_INPUT, Budget, find_candidates
+from mgnni.train.portfolio import GRAPH_INPUT, Budget, find_candidates, notes_on
 from mgnni.train.presets import preset_for
 from mgnni.train.runs import Epoch
 from mgnni.train.source import find_source
@@ -274,3 +274,10 @@ def test_a_rate_that_falls_until_the_last_epoch_is_that_of_the_epochs_trained(
     alone = fit(node_task(1), config=found.config, device="cpu")
     for name, value in found.weights[0].items():
         assert torch.equal(value, alone.weights[0][name]), name
+
+
+def test_a_note_on_the_model_without_the_graph_names_the_degree() -> None:
+    mlp = {"name": "mlp", "rungs": {"5": 1.0}}
+    record = {"chosen": "mlp", "candidates": [mlp], "metric": "accuracy"}
+    assert "mlp, which does not use the graph, is the best" in notes_on(record, 10)[0]
+    assert "nothing of the graph but degrees" in notes_on(record, 10, degree=True)[0]

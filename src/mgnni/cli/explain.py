@@ -125,6 +125,7 @@ class Explain(Command):
             "data": source.name,
             "baseline": self.baseline,
             **summarize(found, names, self.top),
+            "threshold": _threshold(fitted, found, self.run_number),
             "notes": [CHANGED] if source.changed else [],
         }
         text = to_json(result)
@@ -164,6 +165,12 @@ def _plain(ids: Any) -> Sequence[object]:
     """Return ids as Python objects, whatever column they come from."""
     found: Sequence[object] = ids.to_pylist() if hasattr(ids, "to_pylist") else ids
     return found
+
+
+def _threshold(fitted: Fitted, found: Explanation, run: int | None) -> float | None:
+    """Return the probability of the explained class above which it is predicted."""
+    threshold = fitted.threshold(run)
+    return threshold if threshold is None or found.class_index else 1 - threshold
 
 
 def _names(fitted: Fitted, source: Graphs, found: Explanation) -> Names:

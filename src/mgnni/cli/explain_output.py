@@ -37,6 +37,13 @@ def show_explanation(found: Mapping[str, Any]) -> None:
         f"{found['level']} {found['target']} of {found['data']}{label}: predicted {answer}",
         style="bold",
     )
+    threshold = found["threshold"]
+    if is_class and threshold is not None and found["probability"] <= 0.5:
+        paragraph(
+            console,
+            f"{found['class']} is predicted from a probability of {threshold:.4g}, the threshold "
+            "that was chosen on validation data.",
+        )
     what = f"{'' if number else 'logit of '}{found['class']}"
     if found["against"] is not None:
         several = "the mean of all others" if found["against"] == "others" else None
@@ -91,7 +98,9 @@ def _digits(found: Mapping[str, Any]) -> str:
     """Return how contributions are written; numbers to predict can have any size."""
     sizes = [abs(one["contribution"]) for one in (*found["nodes"], *found["features"])]
     largest = max([abs(found["output"] - found["baseline_output"]), *sizes])
-    return ".4f" if largest == 0 or 0.01 <= largest < 1e7 else ".4e"
+    if 1e4 <= largest < 1e7:
+        return ".1f"
+    return ".4f" if largest == 0 or 0.01 <= largest < 1e4 else ".4e"
 
 
 def _node_table(found: Mapping[str, Any], digits: str) -> Table:

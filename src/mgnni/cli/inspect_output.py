@@ -35,12 +35,26 @@ def show_description(found: Found) -> None:
         *([("homophily", _homophily(found["homophily"]))] if found["homophily"] else []),
         ("twins", _twins(found)),
     )
-    console.print(_target_table(found) if found["targets"] else _class_table(found))
+    if found["targets"]:
+        show_targets(console, found["targets"])
+    else:
+        console.print(_class_table(found))
     if len(found["classes"]) > MOST_CLASSES:
         paragraph(console, f"and {len(found['classes']) - MOST_CLASSES} less frequent ones")
     _show_advice(console, found["advice"])
     for note in found["notes"]:
         paragraph(console, f"note: {note}", style="dim")
+    console.print()
+
+
+def show_targets(console: Console, targets: Sequence[Found]) -> None:
+    """Print the numbers to predict: a table, or text if the terminal is too narrow for it."""
+    table = _target_table(targets)
+    if console.measure(table, options=console.options.update(width=1000)).maximum <= console.width:
+        console.print(table)
+        return
+    console.print()
+    facts(console, *map(_target_facts, targets[:MOST_CLASSES]))
     console.print()
 
 
@@ -126,13 +140,14 @@ def _features(found: Found) -> str:
 
 def _homophily(homophily: Found) -> str:
     adjusted = homophily["adjusted"]
-    more = "" if adjusted is None else f"; adjusted for class sizes {adjusted:.2f}, from at most 1"
+    more = "" if adjusted is None else f"; adjusted for class sizes {adjusted:.2f} (at most 1)"
     return f"{100 * homophily['edge']:.1f} % of the edges join two nodes of one class{more}"
 
 
 def _twins(found: Found) -> str:
     twins = found["twins"]
-    share = f"{twins['count']:,} of {twins['test']:,} test units ({100 * twins['share']:.1f} %)"
+    of = f"{twins['count']:,} of {twins['test']:,} test {found['level']}s"
+    share = f"{of} ({100 * twins['share']:.1f} %)"
     more = ""
     if twins["same_targets"] is not None:
         more = f"; {100 * twins['same_targets']:.1f} % have edges to the same nodes as one there"
@@ -153,17 +168,28 @@ def _brief_classes(found: Found) -> str:
     return f"{len(order)} {kind}: {', '.join(shown)}{more}"
 
 
-def _target_table(found: Found) -> Table:
+def _target_table(targets: Sequence[Found]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     names = ("rows", "mean", "deviation", "min", "25 %", "median", "75 %", "max", "neighbours")
     for name in ("target", *names):
         table.add_column(name, justify="left" if name == "target" else "right")
-    for one in found["targets"][:MOST_CLASSES]:
+    for one in targets[:MOST_CLASSES]:
         shared = "–" if one["neighbours"] is None else f"{one['neighbours']:.2f}"
         values = [one[name] for name in ("mean", "deviation", "min")]
         cells = map(readable, [*values, *one["quartiles"], one["max"]])
         table.add_row(one["name"], f"{one['train'] + one['val']:,}", *cells, shared)
     return table
+
+
+def _target_facts(one: Found) -> tuple[str, str]:
+    """Return a row of the table of targets as text, which can be wrapped."""
+    shared = "–" if one["neighbours"] is None else f"{one['neighbours']:.2f}"
+    low, middle, high = map(readable, one["quartiles"])
+    return one["name"], (
+        f"{one['train'] + one['val']:,} rows, mean {readable(one['mean'])}, deviation "
+        f"{readable(one['deviation'])}, min {readable(one['min'])}, quartiles {low}, {middle}, "
+        f"{high}, max {readable(one['max'])}, neighbours {shared}"
+    )
 
 
 def _class_table(found: Found) -> Table:

@@ -244,7 +244,9 @@ class _Contest:
             if found < config.epochs and cosine:  # all epochs are repeated
                 found = self.budget.epochs(config.epochs, pace, spent, 0)
             record["epochs"] = found
-        record["notes"] = notes_on(record, self.rows)
+        schema = self.experiment.source.schema
+        degree = schema is not None and any(one.kind == "degree" for one in schema.columns)
+        record["notes"] = notes_on(record, self.rows, degree)
 
     def _state(self) -> dict[str, Any] | None:
         """Return the state that the training of the chosen candidate can start from."""

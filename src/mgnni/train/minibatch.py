@@ -9,7 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mgnni.disk.stored_graph import TEST
+import numpy as np
+
+from mgnni.disk.stored_graph import TEST, TRAIN
 from mgnni.disk.sweep import Sweep
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError
@@ -107,6 +109,14 @@ def _finish(output: Path, training: RowTraining, report: dict[str, Any]) -> None
     (output / STATE).unlink()
 
 
+def _baseline(training: RowTraining) -> float | None:
+    """Return the test accuracy of the class that is most frequent in training."""
+    known, asked = (training.labels[training.nodes[part]] for part in (TRAIN, TEST))
+    if not len(asked):
+        return None
+    return float((asked == np.bincount(known.astype(np.int64)).argmax()).mean())
+
+
 def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, Any]:
     graph, terms = training.sweep.graph, training.sweep.terms
     best = max(one["val_accuracy"] for one in training.history)  # of the weights that were kept
@@ -123,6 +133,7 @@ def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, A
         "tol": training.model.terms.tol,
         "options": asdict(training.options),
         "accuracy": {"val": best, "test": training.evaluate(TEST)[1]},
+        "baseline": _baseline(training),
         "history": training.history,
         "relative_error_bound": [one.relative_error_bound for one in training.certificate()],
         "seconds": seconds,

@@ -223,7 +223,7 @@ def rank(result: Mapping[str, Any], metric: str) -> tuple[Any, ...]:
     return 0, -len(result["rungs"]), -gain(metric, result["validation"]), result["loss"]
 
 
-def notes_on(record: Mapping[str, Any], rows: int) -> list[str]:
+def notes_on(record: Mapping[str, Any], rows: int, degree: bool = False) -> list[str]:
     """Return what a reader of the choice should know.
 
     The model without the graph is compared at the last rung that it reached. It counts as equally
@@ -232,13 +232,19 @@ def notes_on(record: Mapping[str, Any], rows: int) -> list[str]:
     Args:
         record (Mapping[str, Any]): The record of the comparison.
         rows (int): Number of validation rows of all compared runs.
+        degree (bool, optional): Whether the degree is a feature, so that the model without the
+            graph knows this much of it. (default: :obj:`False`)
     """
+    without = (
+        "mlp, which uses nothing of the graph but degrees (--no-degree leaves them out),"
+        if degree
+        else "mlp, which does not use the graph,"
+    )
     by_name = {one["name"]: one for one in record["candidates"]}
     chosen, plain = by_name[record["chosen"]], by_name.get(WITHOUT_GRAPH)
     if chosen is plain:
         return [
-            "mlp, which does not use the graph, is the best on validation: the edges may not help "
-            "to predict these labels"
+            f"{without} is the best on validation: the edges may not help to predict these labels"
         ]
     notes = []
     if plain is not None and plain["rungs"]:
@@ -249,7 +255,7 @@ def notes_on(record: Mapping[str, Any], rows: int) -> list[str]:
         if gain(metric, other) >= gain(metric, own) - (error or 0.0):
             within = "" if error is None else " within the standard error"
             notes.append(
-                f"mlp, which does not use the graph, is as good on validation{within}: "
+                f"{without} is as good on validation{within}: "
                 f"{shown(metric, other)}{unit(metric)} against {shown(metric, own, error)}"
                 f"{unit(metric)} after {rung} epochs; the edges may not help to predict these "
                 "labels"

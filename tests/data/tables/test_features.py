@@ -324,3 +324,34 @@ def test_another_unit_than_in_training_is_noted(write: Write) -> None:
         found = read_graphs(write(table(cells), NO_EDGES, name=name), schema=trained)
         noted = any("'f': most values are more than 10 standard dev" in one for one in found.notes)
         assert noted == (name == "other")
+
+
+def test_codes_with_too_many_values_for_categories_are_not_advised(write: Write) -> None:
+    codes = [f"0{i}" for i in range(30)]
+    notes = read_graphs(write(table(codes), NO_EDGES)).notes
+    assert not any("--categorical" in note for note in notes)
+
+
+def test_dates_and_text_that_hardly_repeats_are_noted(write: Write) -> None:
+    dates = [f"2024-05-{1 + i % 20:02d}" for i in range(40)]
+    notes = read_graphs(write(table(dates), NO_EDGES)).notes
+    assert (
+        "dates in 'f' are text, with one category per date: replace them by numbers, such as days "
+        "since a fixed date, or pass --ignore f"
+    ) in notes
+    words = [f"word {i % 30}" for i in range(40)]
+    notes = read_graphs(write(table(words), NO_EDGES, name="words")).notes
+    assert "column 'f': text with 30 categories in 40 rows: group them, or pass --ignore f" in notes
+    few = read_graphs(write(table(["red", "blue"] * 20), NO_EDGES, name="few")).notes
+    assert not any("'f'" in note for note in few)
+    different = table([f"2024-01-{i:02d}" for i in range(1, 31)])
+    with pytest.raises(DataError, match="days since a fixed date, or pass --ignore f"):
+        read_graphs(write(different, NO_EDGES, name="different"))
+
+
+def test_a_decimal_comma_beside_whole_numbers_is_named(write: Write) -> None:
+    with pytest.raises(DataError, match=r"decimal points and no commas \(got '1,5'\); write 1.5"):
+        read_graphs(write('id,f,label\na,2,x\nb,"1,5",y\n', NO_EDGES))
+    weights = 'source,target,weight\na,b,2\nb,c,"1,5"\n'
+    with pytest.raises(DataError, match=r"row 3: column 'weight' must have decimal points"):
+        read_graphs(write(edges=weights, name="weights"))

@@ -340,3 +340,11 @@ def test_any_ids_give_the_edges_of_a_plain_reading(ids: list[str], data: st.Data
     place = {key: i for i, key in enumerate(ids)}
     assert read.graphs[0].edge_index.T.tolist() == [[place[a], place[b]] for a, b in ends]
     assert [str(key) for key in read.ids.to_pylist()] == ids
+
+
+def test_another_format_or_a_missing_header_is_named(write: Write) -> None:
+    with pytest.raises(DataError, match=r"save 'nodes.xlsx' as nodes.csv"):
+        read_graphs(write(None, files={"nodes.xlsx": b""}))
+    headless = write("a,1,x\nb,2,y\n", name="headless")
+    with pytest.raises(DataError, match="write the names of the columns above it"):
+        read_graphs(headless, TableOptions(label="label"))

@@ -121,3 +121,8 @@ def test_no_split_is_fine(write: Write) -> None:
 def test_unseen_classes_pass_if_allowed(write: Write) -> None:
     folder = write("id,label,split\na,x,train\nb,y,test\n", NO_EDGES)
     assert parts(folder, allow_unseen=True) == [[[0], [], [1]]]
+
+
+def test_classes_that_differ_in_capital_letters_are_noted(write: Write) -> None:
+    note = "label 'label': some classes differ only in capital letters"
+    assert note in read(write, ["a", "A", "b"]).notes

@@ -22,6 +22,8 @@ NOT_AS_EXPECTED = (
     "not used: ",
     "not used, ",
     "with leading zeros in ",
+    "dates in ",
+    ": text with ",
     " with weight 0: ",
 )  # notes
 
@@ -58,11 +60,19 @@ def _on_reading(found: Mapping[str, Any]) -> Iterator[Advice]:
             "no edge has its reverse: if your edges are undirected, pass --directed false (in "
             "Python directed=False); as it is, information flows from source to target only",
         )
+    if found["own"] and not found["parts"]["val"]:
+        yield Advice(
+            True,
+            "no labelled validation rows, on which epochs are chosen: move some rows from the "
+            "training set",
+        )
     for note in found["notes"]:
         if note.endswith("used as features"):
             yield Advice(True, f"{note}: pass --ignore if it is not known before the label")
         elif note.endswith("differ only in spaces"):
             yield Advice(True, f"{note}: remove the spaces if they are the same class")
+        elif note.endswith("differ only in capital letters"):
+            yield Advice(True, f"{note}: write them in one way if they are the same class")
         elif any(part in note for part in NOT_AS_EXPECTED):
             yield Advice(False, note)
     if found["graph"]["weighted"] and found["options"]["unweighted"]:

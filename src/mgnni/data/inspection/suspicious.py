@@ -84,7 +84,8 @@ def label_columns(task: Task, split: int, columns: Sequence[Column]) -> list[dic
         # A category is the place of its 1; of a number only the value counts, not its flag.
         value = own.argmax(1).astype(float) if column.kind == "category" else own[:, 0]
         start += width
-        if value.min() < value.max():
+        # A degree is that of the graph, not a column that may be ignored.
+        if column.kind != "degree" and value.min() < value.max():
             accuracy, skill = _skill(value, labels, task.regression)
             if skill >= (SKILL_OF_NUMBERS if task.regression else SKILL):
                 found.append({"column": column.name, "accuracy": accuracy, "skill": skill})

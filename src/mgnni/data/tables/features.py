@@ -16,6 +16,7 @@ from mgnni.data.tables.schema import Column, Schema, TableOptions
 from mgnni.data.tables.table import Cells, Table, pa, pc
 from mgnni.data.tables.values import (
     Doubles,
+    are_dates,
     as_text,
     booleans,
     is_text,
@@ -30,6 +31,7 @@ FEW = 20  # so many categories are always accepted, however short the table is
 NEARLY_ALL = 0.9
 LARGE = 1000.0
 FAR = 10  # standard deviations, beyond which most values of a column suggest another unit
+AS_NUMBERS = "replace them by numbers, such as days since a fixed date"
 NO_FEATURES = "no features: using the constant 1; --degree uses the degree instead"
 
 # A column of float64 with nan for missing values, or (pyarrow) of text with null.
@@ -71,6 +73,7 @@ def read_features(
     }
     text = [n for n, kind in kinds.items() if kind == "category" and n not in options.categorical]
     symbols = symbols_of(table, text, cells)
+    text = [name for name in text if name not in symbols]
     kinds |= dict.fromkeys(symbols, "number")
     values = _parse(table, kinds, plain_cells(table, cells, symbols))
     columns, notes = _fit(table, kinds, values, train, advise=not options.standardize)
@@ -83,7 +86,14 @@ def read_features(
                 f"column {show(name)}: amounts whose commas or points may be decimal marks are "
                 "text; write them like 1200.50 to use numbers"
             )
-    codes = [n for n, kind in kinds.items() if kind == "number" and _leading_zeros(cells[n])]
+    notes += _notes_on_text(text, values)
+    codes = [
+        name
+        for name, kind in kinds.items()
+        if kind == "number"
+        and _leading_zeros(cells[name])
+        and not _too_many(pc.count_distinct(cells[name]).as_py(), len(cells[name]))
+    ]
     if codes:
         notes.append(
             f"numbers with leading zeros in {listed(codes)}: if they are codes, --categorical "
@@ -157,19 +167,46 @@ def _fit(
     return columns, notes
 
 
+def _notes_on_text(names: Sequence[str], values: Mapping[str, Values]) -> list[str]:
+    """Returns notes on columns of dates, and of text that hardly any two rows share."""
+    notes = []
+    for name in names:
+        filled = len(values[name]) - values[name].null_count
+        distinct = pc.count_distinct(values[name]).as_py()
+        if are_dates(values[name]):
+            notes.append(
+                f"dates in {show(name)} are text, with one category per date: {AS_NUMBERS}, or "
+                f"pass --ignore {name}"
+            )
+        elif distinct > max(FEW, filled / 2):
+            notes.append(
+                f"column {show(name)}: text with {distinct:,} categories in "
+                f"{counted(filled, 'row')}: group them, or pass --ignore {name}"
+            )
+    return notes
+
+
 def _categories(table: Table, name: str, column: Cells) -> tuple[str, ...]:
     distinct = pc.unique(column).drop_null().to_pylist()
     filled = len(column) - column.null_count
-    nearly_all = len(distinct) > FEW and len(distinct) > NEARLY_ALL * filled
-    if len(distinct) > MOST_CATEGORIES or nearly_all:
-        unclear = is_unclear(table, column)
-        remedy = "write amounts like 1200.50 to use numbers" if unclear else "group them"
+    if _too_many(len(distinct), filled):
+        remedy = "group them"
+        if is_unclear(table, column):
+            remedy = "write amounts like 1200.50 to use numbers"
+        elif are_dates(column):
+            remedy = AS_NUMBERS
         raise DataError(
             f"{table.path}: column {show(name)} must hold at most {MOST_CATEGORIES} categories, "
             f"and far fewer than rows (got {len(distinct)} in {counted(filled, 'row')}, the first "
             f"is {show(distinct[0])}); {remedy}, or pass --ignore {name}"
         )
     return tuple(sorted_values(distinct))
+
+
+def _too_many(distinct: int, filled: int) -> bool:
+    """Returns whether a column has too many different cells for categories."""
+    nearly_all = distinct > FEW and distinct > NEARLY_ALL * filled
+    return distinct > MOST_CATEGORIES or nearly_all
 
 
 def _standardized(

@@ -125,9 +125,11 @@ def _open_tables(folder: Path, delimiter: str | None) -> dict[str, Table]:
             )
         if not files and role != "graphs":
             others = sorted(path.name for path in folder.iterdir())
+            same = [name for name in others if Path(name).stem.lower() == role]
             raise DataError(
                 f"{folder}: there must be a table of {role}, {role}.csv, .tsv or .parquet (got "
-                f"{listed(others) if others else 'an empty folder'}); add it"
+                f"{listed(others) if others else 'an empty folder'}); "
+                f"{f'save {show(same[0])} as {role}.csv' if same else 'add it, or rename yours'}"
             )
         for suffix, path in files.items():
             if path.is_dir():

@@ -92,6 +92,8 @@ def read_labels(
         notes.append(f"{counted(column.null_count, 'row')} without a label")
     if len({value.strip() for value in known}) < len(known):
         notes.append(f"label {show(name)}: some classes differ only in spaces")
+    elif len({value.lower() for value in known}) < len(known):
+        notes.append(f"label {show(name)}: some classes differ only in capital letters")
     return labels, tuple(known), notes
 
 

@@ -67,7 +67,8 @@ class Table(ABC):
         given_by = "of the training" if self.trained else f"(--{option})"
         raise DataError(
             f"{self.path}: there is no column {show(name)} {given_by}; the columns are "
-            f"{listed(self.names)}{did_you_mean(name, self.names)}{self.delimiter_hint()}"
+            f"{listed(self.names)}{did_you_mean(name, self.names)}"
+            f"{self.delimiter_hint() or self.header_hint()}"
         )
 
     def advice(self, option: str, in_prediction: str = "") -> str:

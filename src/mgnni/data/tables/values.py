@@ -12,6 +12,7 @@ from mgnni.data.tables.table import Cells, Table, pa, pc
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 # Numbers with a comma before the decimals or between thousands: 1,5 and 1,200.50 and 1.200,50.
 COMMAS = r"^[+-]?(\d+,\d+|\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)$"
+DATE = r"^(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./]\d{2,4})([T ]\d.*)?$"
 LARGEST = float(np.finfo(np.float32).max)
 BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 # Spellings of a missing value in numeric and boolean columns, in any case, after pandas.read_csv.
@@ -43,6 +44,7 @@ def kind_of(table: Table, name: str, column: Cells) -> str:
     if words.null_count == len(words):
         return "number"
     is_number = pc.match_substring_regex(words, NUMBER)
+    _check_commas(table, name, column, words, f", or pass --categorical {name}")
     if pc.any(is_number).as_py():
         remedy = (
             "correct it, leave it empty if it is missing, or pass "
@@ -50,11 +52,14 @@ def kind_of(table: Table, name: str, column: Cells) -> str:
         )
         table.check(name, column, is_number, "hold numbers like its other rows", remedy)
         return "number"
-    has_comma = pc.match_substring_regex(words, COMMAS)
-    remedy = f"write 1.5, not 1,5, and 1200, not 1,200, or pass --categorical {name}"
-    table.check(name, column, pc.invert(has_comma), "have decimal points and no commas", remedy)
     distinct = set(pc.unique(pc.utf8_lower(words)).drop_null().to_pylist())
     return "bool" if distinct <= {"true", "false"} else "category"
+
+
+def are_dates(column: Cells) -> bool:
+    """Returns whether all filled cells of a column of text are dates such as 2024-05-01."""
+    words = pc.utf8_trim_whitespace(column)
+    return bool(pc.all(pc.match_substring_regex(words, DATE)).as_py())
 
 
 def has_number(column: Cells) -> bool:
@@ -79,6 +84,7 @@ def numbers(table: Table, name: str, column: Cells, *, missing: bool = True) -> 
     remedy = f"correct it, or {'leave it empty if it is missing' if missing else 'remove the edge'}"
     if values is None:
         trimmed = pc.utf8_trim_whitespace(without_missing(column) if missing else column)
+        _check_commas(table, name, column, trimmed)
         is_number = pc.match_substring_regex(trimmed, NUMBER)
         table.check(name, column, is_number, "hold numbers", remedy)
         values = pc.cast(trimmed, pa.float64())
@@ -132,6 +138,13 @@ def without_missing(column: Cells) -> Cells:
     """Returns the column with null for nan, or for text that spells out a missing value."""
     missing = means_missing(column) if is_text(column) else pc.is_nan(column)
     return pc.if_else(missing, pa.scalar(None, column.type), column)
+
+
+def _check_commas(table: Table, name: str, column: Cells, words: Cells, more: str = "") -> None:
+    """Raises an error if a cell is a number with commas."""
+    has_comma = pc.match_substring_regex(words, COMMAS)
+    remedy = f"write 1.5, not 1,5, and 1200, not 1,200{more}"
+    table.check(name, column, pc.invert(has_comma), "have decimal points and no commas", remedy)
 
 
 def _cast(column: Cells) -> Cells | None:
