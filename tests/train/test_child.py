@@ -28,10 +28,21 @@ def test_a_child_ends_with_its_parent(number: signal.Signals) -> None:
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="the system has no process groups")
 def test_an_interrupt_while_a_child_starts_is_left_to_the_parent() -> None:
     """A terminal interrupts all processes at once."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, WAITING], start_new_session=True, **pipes) as parent:
+    with subprocess.Popen(
+        [sys.executable, WAITING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A test run in the background ignores SIGINT, which children inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as parent:
+        assert parent.stdout is not None
         assert parent.stdout.readline() == "importing\n"
         os.killpg(parent.pid, signal.SIGINT)
-        errors = parent.communicate(timeout=60)[1]
+        try:
+            errors = parent.communicate(timeout=60)[1]
+        finally:
+            parent.kill()  # otherwise a failed test would wait for it
     assert "process.join()" in errors  # the parent is interrupted
     assert errors.count("Traceback") == 1
