@@ -216,6 +216,28 @@ def test_results_of_an_experiment_on_times_are_seconds(marked, tmp_path):
     assert 'runs">1.23</a>' not in make_page(results, {}, "")
 
 
+@pytest.mark.parametrize(
+    ("seeds", "note"),
+    [
+        ({}, None),
+        ({"seeds": 3}, "<small>1 of 3 seeds</small>"),
+        ({"seeds": 3, "rows": [{"name": "gcn", "seeds": 4}]}, "<small>1 of 4 seeds</small>"),
+        ({"seeds": 3, "columns": [{"name": "red", "seeds": 1}]}, None),
+    ],
+)
+def test_a_result_with_fewer_seeds_than_its_experiment_is_marked(marked, tmp_path, seeds, note):
+    def set_place(report, name):
+        report["experiment"] = name
+
+    content = {"name": "scores", "rows": [{"name": "gcn"}], "columns": [{"name": "red"}], **seeds}
+    (tmp_path / "definitions").mkdir()
+    (tmp_path / "definitions" / "scores.json").write_text(json.dumps(content))
+    results = read_results([changed(marked, set_place, ("scores/gcn/red",))])
+    text = make_page(results, read_experiments(tmp_path / "definitions"), "")
+    assert (note or "") in text
+    assert text.count(" seeds</small>") == (note is not None)
+
+
 @pytest.mark.parametrize("name", ["data", "parameters", "versions", "input", "options"])
 def test_a_report_with_a_wrong_entry_is_named(marked, tmp_path, name):
     root = changed(marked, lambda report, _: report.update({name: "wrong"}))

@@ -99,7 +99,17 @@ def _cell(one: Result, of_times: bool, experiments: Mapping[str, Experiment]) ->
     if paper is not None:
         difference = points(one.mean - paper.mean)
         lines.append(f"<small>paper {percent(paper.mean, paper.std)} ({difference})</small>")
+    lines += _few_seeds(one, experiments)
     return Html("<br>".join(lines))
+
+
+def _few_seeds(one: Result, experiments: Mapping[str, Experiment]) -> list[str]:
+    """Return a line if a result has fewer seeds than its experiment asks for."""
+    experiment = experiments.get(one.experiment)
+    row = experiment.rows.get(one.row) if experiment else None
+    asked = row.seeds.get(one.column, 0) if row else 0
+    found = len({run.seed for run in one.runs})
+    return [f"<small>{found} of {asked} seeds</small>"] if found < asked else []
 
 
 def _seconds(one: Result, experiments: Mapping[str, Experiment]) -> Html:

@@ -39,6 +39,7 @@ class Row:
         model: Name of the model.
         scores: The paper's score in each column, which is usually a dataset.
         seconds: The paper's seconds per epoch in each column.
+        seeds: How many seeds the definition asks for, in each column.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Row:
     model: str
     scores: Mapping[str, PaperScore]
     seconds: Mapping[str, float] = field(default_factory=dict)
+    seeds: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ def read_experiments(folder: Path = DEFINITIONS) -> dict[str, Experiment]:
     files = {file: read_object(file, REMEDY) for file in folder.glob("*.json")}
     for file, content in sorted(files.items(), key=lambda one: _place(one[1], one[0].stem)):
         name = str(content.get("name", file.stem))
-        rows = [_row(row) for row in content.get("rows", ()) if isinstance(row, dict)]
         columns = [one for one in content.get("columns", ()) if isinstance(one, dict)]
+        rows = [_row(row, content) for row in content.get("rows", ()) if isinstance(row, dict)]
         title, paper = str(content.get("title", name)), str(content.get("paper", ""))
         title += f" ({paper})" * paper.startswith("Table ")
         of_times = content.get("kind") == "seconds"
@@ -118,7 +120,8 @@ def _columns(columns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return found
 
 
-def _row(row: Mapping[str, Any]) -> Row:
+def _row(row: Mapping[str, Any], content: Mapping[str, Any]) -> Row:
+    """Return a row of a definition; ``content`` is the whole definition."""
     name = str(row.get("name", ""))
     scores = {
         column: score
@@ -127,7 +130,14 @@ def _row(row: Mapping[str, Any]) -> Row:
     }
     published = row.get("paper_seconds") or {}
     times = {column: values[0] for column, values in published.items() if values[0] is not None}
-    return Row(name, str(row.get("label", name)), str(row.get("model", name)), scores, times)
+    usual = row.get("seeds") or content.get("seeds", 1)
+    seeds = {
+        str(column.get("name", "")): int(column.get("seeds") or usual)
+        for column in content.get("columns", ())
+        if isinstance(column, dict)
+    }
+    label, model = str(row.get("label", name)), str(row.get("model", name))
+    return Row(name, label, model, scores, times, seeds)
 
 
 def _score(value: Any) -> PaperScore | None:
