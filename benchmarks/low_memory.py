@@ -23,9 +23,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from mgnni import MGNNI, Propagation
-from mgnni.bench.calibrate import transfer_rate
 from mgnni.bench.problems import trained_factor
 from mgnni.graph.synthetic import random_propagation
+from mgnni.plan.calibrate import transfer_rate
 from mgnni.solve.result import SolveStats
 from mgnni.train.report import commit, device_name, versions
 

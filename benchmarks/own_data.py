@@ -33,7 +33,7 @@ import torch
 from mgnni import load_task
 from mgnni.data.split import PARTS
 from mgnni.data.task import stratified_labels
-from mgnni.train.report import to_json
+from mgnni.files import to_json
 
 FILE = Path(__file__).parent / "results" / "own_data-cpu.json"
 FOLDERS: Mapping[str, str] = {  # neutral names, and the benchmarks that they hide

@@ -20,11 +20,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from mgnni.bench.cost import MACHINES, Problem
-from mgnni.bench.ways import ways
 from mgnni.cli.plan import time_of
 from mgnni.data.lattice import lattice_error
 from mgnni.models.catalog import MODELS
+from mgnni.plan.cost import MACHINES, Problem
+from mgnni.plan.ways import ways
 from mgnni.reproduce.definitions import load_study, select
 from mgnni.reproduce.overview import status, stored_cells, tables
 

@@ -40,6 +40,7 @@ MAY_IMPORT["bench"] |= {"data"}
 MAY_IMPORT["explain"] = MAY_IMPORT["train"] | {"figures", "range", "train"}
 MAY_IMPORT["export"] = MAY_IMPORT["train"] | {"train"}
 MAY_IMPORT["serve"] = {"graph", "implicit"}
+MAY_IMPORT["plan"] = MAY_IMPORT["bench"] | {"bench", "disk", "train"}
 MAY_IMPORT["reproduce"] = MAY_IMPORT["train"] | {"figures", "range", "train"}
 MAY_IMPORT_EVERYTHING = {"__init__", "__main__", "cli"}
 

@@ -42,6 +42,21 @@ class DataWarning(UserWarning):
     """Data were read in a way that is probably not meant, or leak the label."""
 
 
+def one_line(error: BaseException, limit: int | None = None) -> str:
+    """Return the message of an error in one line, with the type of an unexpected error.
+
+    Args:
+        error (BaseException): The error.
+        limit (int, optional): Largest number of characters of the message.
+            (default: :obj:`None`)
+    """
+    text = " ".join(str(error).split())[:limit]
+    if isinstance(error, MgnniError):
+        return text
+    kind = type(error).__name__
+    return f"{kind}: {text}" if text else kind
+
+
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """Return ``value`` if it is one of ``choices``.
 
@@ -100,6 +115,24 @@ def check_ints(name: str, values: Sequence[int], least: int = 1) -> tuple[int, .
     return tuple(values)
 
 
+def check_number(name: str, value: float, interval: str, hint: str) -> float:
+    """Return ``value`` as a float if it is a number in an interval; else raise.
+
+    Args:
+        name (str): Name of the argument, for the message.
+        value (float): The argument.
+        interval (str): The interval, for example ``"[0, 1)"`` or ``"(0, inf)"``.
+        hint (str): What to do, for the message.
+    """
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        above = low <= value if interval[0] == "[" else low < value
+        below = value <= high if interval[-1] == "]" else value < high
+        if above and below:
+            return float(value)
+    raise ArgumentError(f"'{name}' must lie in {interval} (got {value!r}); {hint}")
+
+
 def check_dropout(name: str, value: float) -> float:
     """Return a dropout probability if it lies in [0, 1); else raise.
 
@@ -107,6 +140,4 @@ def check_dropout(name: str, value: float) -> float:
         name (str): Name of the argument, for the message.
         value (float): The argument.
     """
-    if not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise ArgumentError(f"'{name}' must lie in [0, 1) (got {value!r}); 0 switches it off")
-    return float(value)
+    return check_number(name, value, "[0, 1)", "0 switches it off")

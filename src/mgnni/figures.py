@@ -1,4 +1,4 @@
-"""An empty matplotlib figure, and the colours and texts of all figures."""
+"""The style of all matplotlib figures: an empty figure, axes, colours and texts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # everything but figures works without matplotlib
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # of Okabe and Ito
@@ -32,6 +33,21 @@ def new_figure(
 
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about font caches
     return Figure(figsize=(width, height), dpi=dpi, facecolor="white", layout=layout)
+
+
+def plain_axes(axes: Axes, grid: Literal["both", "x", "y"] = "both", size: int = 9) -> None:
+    """Draw a faint grid below the data, without a frame and without tick marks.
+
+    Args:
+        axes (Axes): The axes.
+        grid (str, optional): Axis with grid lines. (default: :obj:`"both"`)
+        size (int, optional): Font size of the tick labels. (default: :obj:`9`)
+    """
+    axes.grid(axis=grid, color="#e6e6e6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, labelsize=size, labelcolor=FAINT)
+    axes.minorticks_off()
+    axes.spines[:].set_visible(False)
 
 
 def literal(text: str) -> str:

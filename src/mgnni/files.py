@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -61,3 +63,48 @@ def read_object(file: Any, remedy: str) -> dict[str, Any]:
             f"{file}: must hold a JSON object (got a {type(content).__name__}); {remedy}"
         )
     return content
+
+
+def to_json(data: Mapping[str, Any], *, compact: bool = False) -> str:
+    """Return data as JSON text; numbers must be finite.
+
+    Args:
+        data (Mapping[str, Any]): The data, in which dataclasses count as mappings.
+        compact (bool, optional): Without spaces and line breaks, for large data. Otherwise the
+            text is indented, with lists of numbers on one line. (default: :obj:`False`)
+    """
+    separators = (",", ":") if compact else None
+    text = json.dumps(
+        data,
+        indent=None if compact else 2,
+        separators=separators,
+        allow_nan=False,
+        ensure_ascii=False,
+        default=_plain,
+    )
+    if not compact:
+        # A line break is never inside of a string, so this finds lists without strings and lists.
+        text = re.sub(r'\[\n[^\[\]{}"]+\n *\]', _on_one_line, text)
+    return text + "\n"
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return "[" + " ".join(found[0][1:-1].split()) + "]"
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    raise TypeError(f"cannot write {type(value).__name__} as JSON")
+
+
+def write_object(path: Path, data: Mapping[str, Any], *, compact: bool = False) -> None:
+    """Write data to a JSON file, which is replaced as a whole.
+
+    Args:
+        path (Path): The file.
+        data (Mapping[str, Any]): The data.
+        compact (bool, optional): See :func:`to_json`. (default: :obj:`False`)
+    """
+    with atomic_write(path) as file:
+        file.write(to_json(data, compact=compact).encode())

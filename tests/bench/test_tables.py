@@ -12,7 +12,7 @@ import torch
 from mgnni.bench.compete import RIVAL
 from mgnni.bench.results import ABSENT, CLAIM, MISSED, RIGHT, WRONG, Errors, Row, Settings, stored
 from mgnni.bench.tables import TABLES
-from mgnni.train.report import to_json
+from mgnni.files import to_json
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "table.py"
 SPEC = importlib.util.spec_from_file_location("table", FILE)

@@ -95,7 +95,7 @@ def test_a_training_says_what_was_read_before_its_first_epoch(
     def no_epoch(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mgnni.train.training.Training._one_epoch", no_epoch)
+    monkeypatch.setattr("mgnni.train.training.Training.epochs", no_epoch)
     rows = node_rows()
     rows = [f"{row},{'label_too' if not i else i}" for i, row in enumerate(rows)]
     write_nodes(place / "more", rows, [f"{row},x" for row in edge_rows()])

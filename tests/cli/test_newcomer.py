@@ -26,7 +26,7 @@ def no_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mgnni.train.training.Training._one_epoch", stop)
+    monkeypatch.setattr("mgnni.train.training.Training.epochs", stop)
 
 
 @pytest.mark.usefixtures("no_epoch")

@@ -11,8 +11,6 @@ import pytest
 
 from mgnni.cli.portfolio_output import show_comparison
 from mgnni.cli.terminal import console_for
-from mgnni.cli.train import AUTO
-from mgnni.train import fit
 
 Call = Callable[..., Any]  # see conftest.py
 pytestmark = pytest.mark.usefixtures("place")
@@ -98,7 +96,3 @@ def test_a_failed_candidate_is_shown_with_its_reason(capsys: pytest.CaptureFixtu
     show_comparison(console_for(80), {**record, "seconds": 1.0, "epochs": 9, "notes": []})
     shown = words(capsys.readouterr().out)
     assert "gcn 3 50.00 0.1 chosen mlp failed diverged" in shown
-
-
-def test_the_name_of_the_choice_is_that_of_the_library() -> None:
-    assert fit.AUTO == AUTO

@@ -109,7 +109,7 @@ def test_a_training_on_files_is_read_as_it_was(call: Call, tmp_path: Path) -> No
         (["chains", "--gamma", "1"], "--gamma must lie in [0, 1)"),
         (["chains", "--scales", "0"], "--scales must hold ints of at least 1"),
         (["chains", "--scales", "1", "1"], "--scales must not repeat a scale"),
-        (["chains", "--theta", "0"], "--theta must be positive"),
+        (["chains", "--theta", "0"], "--theta must lie in (0, inf)"),
         (["chains", "--samples", "0"], "--samples must be a positive int"),
         (["chains", "--run-number", "0"], "--run-number is for the output folder"),
         (["chains", "--normalization", "half"], "--normalization must be one of"),

@@ -29,7 +29,7 @@ from mgnni.cli.train import Train
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.registry import load_task
 from mgnni.data.storage import data_root
-from mgnni.data.task import stratified_labels
+from mgnni.data.task import all_labels
 from mgnni.train.config import Config, ModelConfig
 from mgnni.train.presets import preset_for
 
@@ -179,7 +179,7 @@ def test_a_finished_training_is_shown_again_and_not_repeated(
     def no_epoch(*_: object) -> None:
         raise RuntimeError("a training goes on that was complete")
 
-    monkeypatch.setattr("mgnni.train.training.Training._one_epoch", no_epoch)
+    monkeypatch.setattr("mgnni.train.training.Training.epochs", no_epoch)
     before = {path: path.read_bytes() for path in (place / "runs" / "mine").iterdir()}
     again = call("train", "mine", *QUICK, "--resume")
     assert (again.status, again.err) == (0, "")
@@ -407,7 +407,7 @@ def test_cora_in_tables_is_cora(call: Call, place: Path) -> None:
         part[split.part(name).numpy()] = name
     x = graph.x.numpy()[order]
     nodes = {"id": names[order], **{f"word{i}": x[:, i] for i in range(x.shape[1])}}
-    nodes |= {"label": stratified_labels(task).numpy()[order], "split": part[order]}
+    nodes |= {"label": all_labels(task).numpy()[order], "split": part[order]}
     source, target = graph.edge_index[:, torch.randperm(graph.num_edges)].numpy()
     edges = {"source": names[source], "target": names[target]}
     (place / "papers").mkdir()

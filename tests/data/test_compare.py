@@ -112,10 +112,10 @@ def test_it_says_what_it_found():
         ([1], [2], {}, "at least two values .got 1"),
         ([1, math.nan], [1, 2], {}, "must be finite"),
         ([1, 2], [1, math.inf], {}, "must be finite"),
-        ([1, 2], [2, 2], {"confidence": 1.0}, "'confidence' must be between 0 and 1"),
-        ([1, 2], [2, 2], {"confidence": 95}, "'confidence' must be between 0 and 1"),
-        ([1, 2], [2, 2], {"test_train_ratio": 0.0}, "'test_train_ratio' must be positive"),
-        ([1, 2], [2, 2], {"test_train_ratio": -0.2}, "'test_train_ratio' must be positive"),
+        ([1, 2], [2, 2], {"confidence": 1.0}, "'confidence' must lie in \\(0, 1\\)"),
+        ([1, 2], [2, 2], {"confidence": 95}, "'confidence' must lie in \\(0, 1\\)"),
+        ([1, 2], [2, 2], {"test_train_ratio": 0.0}, "'test_train_ratio' must lie in"),
+        ([1, 2], [2, 2], {"test_train_ratio": -0.2}, "'test_train_ratio' must lie in"),
     ],
 )
 def test_refusals(a, b, options, message):

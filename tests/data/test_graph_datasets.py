@@ -8,7 +8,7 @@ import torch
 from data.raw import expect, write_gin_folds, write_tu
 from mgnni.data.graph_datasets import read_gin_folds
 from mgnni.data.registry import load_task
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.errors import ArgumentError, DataError
 
 SIZES = [3 + graph % 5 for graph in range(43)]
@@ -38,7 +38,7 @@ def check_folds(task: Task) -> None:
 def test_graphs_as_written(root: Path) -> None:
     task = load_task("mutag", root=root)
     assert (task.level, task.unit, task.num_units) == ("graph", "graph", 43)
-    assert stratified_labels(task).tolist() == [graph % 2 for graph in range(43)]
+    assert all_labels(task).tolist() == [graph % 2 for graph in range(43)]
     for size, graph in zip(SIZES, task.graphs, strict=True):
         cycle = {(i, (i + 1) % size) for i in range(size)}
         edges = {tuple(edge) for edge in graph.edge_index.T.tolist()}
@@ -49,7 +49,7 @@ def test_graphs_as_written(root: Path) -> None:
 def test_folds_of_our_own(root: Path) -> None:
     task = load_task("mutag", root=root)
     check_folds(task)
-    labels = stratified_labels(task)
+    labels = all_labels(task)
     assert sum(split.test.numel() for split in task.splits) == 43, "every graph is tested on"
     for split in task.splits:
         assert split.test.numel() in (4, 5)

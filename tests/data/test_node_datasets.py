@@ -15,7 +15,7 @@ from data.raw import EDGES, PARTS, X, Y, expect, write_geom_gcn, write_npz
 from mgnni.data.catalog import ENTRIES
 from mgnni.data.node_datasets import node_task
 from mgnni.data.registry import load_task
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.errors import ArgumentError, DataError
 
 
@@ -25,7 +25,7 @@ def is_the_four_pages(task: Task, normalized: bool = True) -> None:
     assert torch.equal(graph.x, x / x.sum(1, keepdim=True) if normalized else x)
     assert {tuple(edge) for edge in graph.edge_index.T.tolist()} == set(EDGES)
     assert graph.num_edges == len(EDGES)
-    assert stratified_labels(task).tolist() == Y
+    assert all_labels(task).tolist() == Y
     assert task.classes == ("0", "1")
     for (train, *val, test), split in zip(PARTS, task.splits, strict=True):
         assert split.train.tolist() == [train]
@@ -145,7 +145,7 @@ def test_the_other_split_of_a_planetoid_graph_is_other_files(tmp_path: Path) -> 
 )
 def test_homophily_of_the_real_graphs(real: Path, name: str, value: float) -> None:
     task = load_task(name, root=real)
-    found = homophily(task.graphs[0].edge_index, stratified_labels(task), method="edge")
+    found = homophily(task.graphs[0].edge_index, all_labels(task), method="edge")
     assert found == pytest.approx(value, abs=5e-4)
 
 
@@ -154,9 +154,9 @@ def test_cornell_has_the_features_and_labels_of_texas(real: Path) -> None:
         load_task(name, root=real) for name in ("cornell", "texas", "cornell-fixed")
     )
     assert torch.equal(cornell.graphs[0].x, texas.graphs[0].x)
-    assert torch.equal(stratified_labels(cornell), stratified_labels(texas))
-    assert torch.bincount(stratified_labels(texas)).min() == 1
-    assert torch.bincount(stratified_labels(fixed)).tolist() == [38, 16, 30, 82, 17]
+    assert torch.equal(all_labels(cornell), all_labels(texas))
+    assert torch.bincount(all_labels(texas)).min() == 1
+    assert torch.bincount(all_labels(fixed)).tolist() == [38, 16, 30, 82, 17]
     assert is_undirected(fixed.graphs[0].edge_index)
     for one, other in zip(cornell.splits, fixed.splits, strict=True):
         assert torch.equal(one.test, other.test)
@@ -287,14 +287,14 @@ def test_the_fixed_cornell_is_the_same_from_either_copy(real: Path, tmp_path: Pa
     np.savez(
         tmp_path / "webkb_cornell_alt" / "cornell.npz",
         node_features=(graph.x > 0).numpy(),
-        node_labels=stratified_labels(text).numpy(),
+        node_labels=all_labels(text).numpy(),
         edges=once.T.numpy(),
         **parts,
     )
     npz = load_task("cornell-fixed", root=tmp_path)
     assert torch.equal(npz.graphs[0].edge_index, graph.edge_index)
     assert torch.allclose(npz.graphs[0].x, graph.x)
-    assert torch.equal(stratified_labels(npz), stratified_labels(text))
+    assert torch.equal(all_labels(npz), all_labels(text))
     for one, other in zip(npz.splits, text.splits, strict=True):
         assert all(torch.equal(one.part(part), other.part(part)) for part in ("train", "test"))
 
@@ -305,7 +305,7 @@ def test_undirected_it_is_the_graph_published_undirected(real: Path, key: str, e
     found = remove_self_loops(task.graphs[0].edge_index)[0]
     with np.load(real / "wikipedia_filtered" / f"{key}_filtered.npz") as file:
         published = torch.from_numpy(file["edges"]).T
-        assert torch.equal(stratified_labels(task), torch.from_numpy(file["node_labels"]))
+        assert torch.equal(all_labels(task), torch.from_numpy(file["node_labels"]))
     assert published.size(1) == edges
     assert torch.equal(found, to_undirected(published))
 
@@ -366,7 +366,7 @@ def test_the_real_ppi_graphs(real: Path) -> None:
         sums.append((len(graphs), nodes, edges))
     assert sums == [(20, 44906, 1226368), (2, 6514, 198920), (2, 5524, 161976)]
     assert (task.graphs[0].num_nodes, task.graphs[0].num_edges) == (1767, 32318)
-    labels = stratified_labels(task)
+    labels = all_labels(task)
     assert labels.shape == (56944, 121)
     assert torch.all((labels == 0) | (labels == 1))
     assert torch.is_floating_point(labels)

@@ -12,7 +12,7 @@ from mgnni.data.catalog import ENTRIES
 from mgnni.data.chains import class_chains, color_chains
 from mgnni.data.entry import Counts
 from mgnni.data.registry import LOADERS, MAKERS, counts, load_task, options_of
-from mgnni.data.task import stratified_labels
+from mgnni.data.task import all_labels
 from mgnni.errors import ArgumentError, DataError
 
 DOWNLOADED = [name for name, entry in ENTRIES.items() if entry.place]
@@ -153,7 +153,7 @@ def test_a_made_task_is_what_its_maker_makes(name: str, make: Any) -> None:
     task, data = load_task(name, **options), make(**options)
     assert torch.equal(task.graphs[0].x, data.x)
     assert torch.equal(task.graphs[0].edge_index, data.edge_index)
-    assert torch.equal(stratified_labels(task), data.y)
+    assert torch.equal(all_labels(task), data.y)
     assert len(task.splits) == 3
     for index, split in enumerate(task.splits):
         for part in ("train", "val", "test"):

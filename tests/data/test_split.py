@@ -285,7 +285,7 @@ def test_labels_that_are_no_classes(labels):
 def test_other_refusals():
     labels = torch.zeros(10)
     for fraction in (-0.1, 1.0, float("nan")):
-        with pytest.raises(ArgumentError, match="'fraction' must be in"):
+        with pytest.raises(ArgumentError, match="'fraction' must lie in"):
             stratified_holdout(labels, fraction, 0)
     for seed in (-1, 2**63, 1.0, True):
         with pytest.raises(ArgumentError, match="'seed'"):

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from mgnni.data.split import Split
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.errors import ArgumentError, DataError
 
 NAN = float("nan")
@@ -192,7 +192,7 @@ def test_changed_tasks_keep_the_rest():
     other = task.with_splits([split_of([7], [], [0])])
     assert (other.metric, other.notes, other.name) == ("macro_f1", ("a trap",), "path")
     assert other.targets(0, "train").tolist() == [2]
-    assert torch.equal(stratified_labels(other), LABELS)
+    assert torch.equal(all_labels(other), LABELS)
     with pytest.raises(DataError, match="got 8 labels for 9 nodes"):
         task.with_graphs([graph(9)])
 

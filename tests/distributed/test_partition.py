@@ -114,7 +114,7 @@ def test_processes_with_and_without_a_gpu_say_that_one_is_missing(monkeypatch, r
     [
         ({"model": "gcn"}, "is for the model mgnni"),
         ({"head": "residual"}, "'head' must be auto or linear or mlp over several"),
-        ({"model": "auto"}, "name the model"),
+        ({"model": "auto"}, "choose a model"),
     ],
 )
 def test_models_that_look_at_all_nodes_are_refused(mesh, changes, message):

@@ -12,8 +12,9 @@ from torch_geometric.nn import GCN
 
 from mgnni import MGNNI, ArgumentError, explain_model, make_model
 from mgnni.explain.gradients import mean_gradients
-from mgnni.explain.input_gradients import apply_input_map, input_gradients
-from mgnni.layers.input_map import make_input_map
+from mgnni.explain.input_gradients import input_gradients
+from mgnni.layers import row_blocks
+from mgnni.layers.input_map import apply_input_map, make_input_map
 from problems import dense_solution, lopsided_edges
 
 EXACT: list[dict[str, Any]] = [
@@ -99,6 +100,17 @@ def test_contributions_add_up_to_the_change_of_the_logit(
     assert sum(found.by_path().values()) == pytest.approx(float(found.nodes.sum()))
     if node is not None:
         assert sum(found.by_hop().values()) == pytest.approx(float(found.nodes.sum()))
+
+
+def test_little_memory_does_not_change_an_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_blocks, "ROWS", 5)
+    model = MGNNI(4, 6, 3, blocks=2)
+    other = MGNNI(4, 6, 3, blocks=2, memory="low")
+    other.load_state_dict(model.state_dict())
+    found, wanted = (
+        explain_model(one, features(), lopsided_edges()[0], 3, steps=4) for one in (other, model)
+    )
+    torch.testing.assert_close(found.features, wanted.features, rtol=0.0, atol=1e-9)
 
 
 def test_more_steps_close_the_gap() -> None:
@@ -208,3 +220,39 @@ def test_the_predicted_class_is_that_of_the_threshold() -> None:
     for threshold, predicted in ((share - 1e-3, 1), (share + 1e-3, 0)):
         found = explain_model(model, x, edge_index, 1, threshold=threshold)
         assert (found.predicted, found.class_index) == (predicted, predicted)
+
+
+@pytest.mark.parametrize("way", ["subclass", "hook"])
+def test_what_a_subclass_or_a_hook_returns_is_explained(way: str) -> None:
+    class Cooler(MGNNI):
+        def forward(self, *inputs: Any, **options: Any) -> Any:
+            return super().forward(*inputs, **options) / 10
+
+    torch.manual_seed(0)
+    model = Cooler(4, 4, 3) if way == "subclass" else MGNNI(4, 4, 3)
+    if way == "hook":
+        model.register_forward_hook(lambda module, inputs, output: output / 10)
+    x, edge_index = features(), lopsided_edges()[0]
+    found = explain_model(model.eval(), x, edge_index, 3, class_index=0, steps=256)
+    want = model.double()(x.double(), edge_index)[3, 0].item()
+    assert found.output == pytest.approx(want, rel=1e-5)
+    assert not found.exact
+    total = float(found.contributions.sum())
+    assert total == pytest.approx(found.output - found.baseline_output, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("level", "node", "message"),
+    [
+        ("graph", 0, r"'node' must be None for this model \(got 0\)"),
+        ("graph", 3, r"'node' must be None for this model \(got 3\)"),
+        ("node", None, r"'node' must be a node for this model \(got None\)"),
+    ],
+)
+@pytest.mark.parametrize("name", ["mgnni", "gcn"])
+def test_the_node_must_fit_the_rows_of_the_model(
+    name: str, level: str, node: int | None, message: str
+) -> None:
+    model = make_model(name, 4, 4, 3, level=level)
+    with pytest.raises(ArgumentError, match=message):
+        explain_model(model, features(), lopsided_edges()[0], node)

@@ -456,3 +456,46 @@ class TestDerivatives:
         (expected,) = torch.autograd.grad(exact.apply(x.detach()).sum(), weight)
         assert grad.dtype is torch.float32
         torch.testing.assert_close(grad.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_of_summed_weights_does_not_make_a_graph_directed(dtype, device):
+    for seed in range(30):
+        g = generator(seed)
+        edge_index = torch.randint(0, 9, (2, 40), generator=g)
+        weight = torch.rand(40, generator=g, dtype=torch.float64).to(dtype)
+        both = to_undirected(edge_index, weight, reduce="add")
+        operator = Propagation.from_edge_index(both[0].to(device), 9, both[1].to(device))
+        assert operator.normalization == "sym"
+        torch.testing.assert_close(operator.to_dense(), operator.to_dense().T, rtol=1e-14, atol=0)
+
+
+def test_weights_that_differ_by_more_than_rounding_stay_as_they_are(device):
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]], device=device)
+    weight = torch.tensor([1.0, 1.0 + 1e-5, 2.0, 2.0], device=device)
+    operator = Propagation.from_edge_index(edge_index, 3, weight, "none", self_loops=False)
+    assert not operator.symmetric
+    assert operator.to_dense()[0, 1] == weight[1]
+
+
+def test_each_direction_of_an_edge_has_its_own_gradient(device):
+    edge_index = torch.tensor([[0, 1], [1, 0]], device=device)
+    weight = torch.tensor([1.0, 1.0 + 1.2e-7], device=device, requires_grad=True)
+    operator = Propagation.from_edge_index(edge_index, 2, weight, "none", self_loops=False)
+    assert operator.symmetric
+    x = torch.tensor([[3.0], [5.0]], device=device)
+    (grad,) = torch.autograd.grad(operator.apply(x)[1].sum(), weight)
+    assert grad.tolist() == [3.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("x", "power", "message"),
+    [
+        (torch.ones(11, 2, dtype=torch.float64), 1, "'x' must have 12 rows"),
+        (torch.ones(12, 2), 1, "'x' must have 12 rows of torch.float64"),
+        (torch.ones(12, 2, dtype=torch.float64), -1, "'power' must be an int of at least 0"),
+    ],
+)
+def test_wrong_features_and_powers_are_refused(x, power, message, device):
+    with pytest.raises(ArgumentError, match=message):
+        propagation("dir").to(device).apply(x.to(device), power)

@@ -16,7 +16,7 @@ from mgnni.graph.product import OpArguments
 from mgnni.implicit.cache import Cache
 
 SCALES, GAMMA = [1, 3], 0.7
-# gram, solver, tol, max_iter, warm_start, memory, on_failure, grad_enabled
+# psd_norm, solver, tol, max_iter, warm_start, memory, on_failure, grad_enabled
 HOW = (None, "auto", 1e-10, None, False, "fast", "raise", True)
 
 

@@ -459,3 +459,40 @@ GOOD = {"map": lambda z: z / 2, "z0": torch.zeros(2, 3)}
 def test_bad_arguments_are_refused(change, error, message):
     with pytest.raises(error, match=message):
         implicit_fixed_point(**{**GOOD, **change})
+
+
+def test_a_map_that_changes_the_states_in_place_is_refused(device):
+    start = zeros(device)
+    with pytest.raises(ArgumentError, match="'map' must not change the states in place"):
+        implicit_fixed_point(lambda z: z.mul_(0.5).add_(1), start, contraction=0.5)
+    assert not bool(start.any())
+
+
+@pytest.mark.parametrize("params", [torch.ones(3), 2.0, (2.0,), None])
+def test_params_must_be_a_sequence_of_tensors(params, device):
+    with pytest.raises(ArgumentError, match="'params' must be a sequence of tensors"):
+        implicit_fixed_point(lambda z, *_: z / 2, zeros(device), params)
+
+
+def test_a_fixed_point_is_found_in_inference_mode(device):
+    with torch.inference_mode():
+        found = implicit_fixed_point(lambda z: z / 2 + 1, zeros(device), contraction=0.5)
+    torch.testing.assert_close(found.value, torch.full_like(found.value, 2.0), rtol=1e-5, atol=0)
+
+
+def test_edge_weights_are_learned_through_a_map(device):
+    edge_index, edge_weight = (one.to(device) for one in lopsided_edges(NODES))
+    w, b = inputs(device)
+
+    def solved(edge_weight, w):
+        p = Propagation.from_edge_index(edge_index, NODES, edge_weight, dtype=torch.float64)
+        return implicit_fixed_point(
+            lambda z, w, values: torch.tanh(p.apply(z, values=values) @ w + b),
+            zeros(device),
+            (w, p.values),
+            tol=1e-14,
+        ).value[2]  # a loss on one node
+
+    leaves = edge_weight.double().requires_grad_(), w.requires_grad_()
+    assert torch.autograd.gradcheck(solved, leaves)
+    assert torch.autograd.gradgradcheck(solved, leaves, atol=1e-4)

@@ -12,10 +12,8 @@ from mgnni.kernels.rows import Rows
 from mgnni.kernels.terms import Lines
 from mgnni.layers.regularization import keep_mask
 from mgnni.solve import device as device_module
-from mgnni.solve import prepare, weights
-from mgnni.solve.equation import Equations
+from mgnni.solve import weights
 from mgnni.solve.expansion import resolvent
-from mgnni.solve.result import Options
 
 
 def eigenpairs(weight: Tensor, basis: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -172,19 +170,6 @@ def dropped(x: Tensor, key: Tensor, place: Tensor | None, p: float) -> Tensor:
     return torch.where(torch.stack(masks), x / (1 - p), 0.0)
 
 
-def has_kernels(equations: Equations, options: Options) -> bool:
-    """As :func:`mgnni.solve.device.has_kernels`, if the CPU had kernels."""
-    tensor, operator = equations.weights.tensor, equations.operator
-    return (
-        options.max_iter is None
-        and tensor.dtype is torch.float32
-        and equations.weights.gram
-        and operator.num_nodes * equations.channels > 0
-        and equations.gamma * max(equations.step_bounds) < 0.999
-        and operator.pattern.nnz > 0
-    )
-
-
 def use_kernels(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Solves on the device with its kernels, and on the CPU with the functions above."""
     if device.type == "cuda":
@@ -195,7 +180,7 @@ def use_kernels(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csr, "processors", lambda device: 7)
     monkeypatch.setattr(weights, "eigenpairs", eigenpairs)
     set_widest(116, monkeypatch)
-    monkeypatch.setattr(prepare, "has_kernels", has_kernels)
+    monkeypatch.setattr(device_module, "kernels_available", lambda device: True)
 
 
 def set_widest(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,4 +204,4 @@ def as_if_large(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Solves without kernels, on any device."""
-    monkeypatch.setattr(prepare, "has_kernels", lambda equations, options: False)
+    monkeypatch.setattr(device_module, "kernels_available", lambda device: False)

@@ -201,3 +201,27 @@ def test_features_that_are_not_finite_are_named(device):
 def test_equilibrium_conv_is_public():
     assert mgnni.EquilibriumConv is EquilibriumConv
     assert {"EquilibriumConv", "FDGNN", "normalized_gram"} <= set(mgnni.__all__)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_states_of_one_pass_do_not_change_with_those_of_another(grad, device):
+    x, edge_index, _ = inputs(device)
+    conv = EquilibriumConv(FEATURES, CHANNELS).double().to(device)
+    with torch.set_grad_enabled(grad):
+        passes = [conv(x, edge_index) for _ in range(3)]
+    before = passes[0].detach().clone()
+    passes[2].relu_()
+    passes[1].mul_(2)
+    torch.testing.assert_close(passes[0], before, rtol=0, atol=0)
+    if grad:
+        passes[0].sum().backward()
+
+
+def test_a_weight_that_the_caller_changes_does_not_change_the_layer(device):
+    x, edge_index, _ = inputs(device)
+    conv = EquilibriumConv(FEATURES, CHANNELS).double().to(device)
+    with torch.no_grad():
+        want = conv(x, edge_index).clone()
+        conv.equilibrium.weight(x.dtype, x.device).mul_(0.1)
+        torch.testing.assert_close(conv(x, edge_index), want, rtol=0, atol=0)
+        torch.testing.assert_close(copy.deepcopy(conv)(x, edge_index), want, rtol=1e-6, atol=1e-9)

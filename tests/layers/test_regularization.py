@@ -5,7 +5,8 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from kernels import reference
 from mgnni.layers import regularization
-from mgnni.layers.regularization import BatchNorm, Dropout, keep_mask
+from mgnni.layers.heads import GraphHead
+from mgnni.layers.regularization import BatchNorm, Dropout, keep_mask, number_rows
 
 SIZE = 100_000
 
@@ -42,6 +43,23 @@ def test_keys_that_differ_in_few_bits_give_unrelated_masks(step):
 
 def mask_of_raw(raw: int) -> torch.Tensor:
     return keep_mask(torch.tensor(raw), torch.arange(SIZE, dtype=torch.int32), 0.5)
+
+
+def test_two_processes_drop_what_one_does_in_graphs_of_one_node(device):
+    head = GraphHead(16, 16, num_layers=1, dropout=0.5).to(device, torch.float64)
+    for number, part in enumerate(head.modules()):
+        if isinstance(part, Dropout):
+            part.keyed, part.key = True, key(number + 1).to(device)
+    z = torch.arange(80.0, dtype=torch.float64, device=device).sin().view(5, 16)
+    graph = torch.tensor([0, 0, 0, 1, 2], device=device)
+    whole = head(z, None, graph, 3)
+    nodes = torch.arange(5, device=device)
+    parts = []
+    for first, last in ((0, 0), (1, 2)):  # graphs; the second process has as many as nodes
+        mine = (graph >= first) & (graph <= last)
+        number_rows(head, nodes=nodes[mine], graphs=torch.arange(first, last + 1, device=device))
+        parts.append(head(z[mine], None, graph[mine] - first, last - first + 1))
+    torch.testing.assert_close(torch.cat(parts), whole)
 
 
 def test_keyed_dropout_does_not_use_the_global_generator(device):

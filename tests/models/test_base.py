@@ -74,10 +74,3 @@ def test_features_that_are_not_finite_are_named(cls, device):
     model = cls(FEATURES, FEATURES, CLASSES).to(device, torch.float64)
     with pytest.raises(ArgumentError, match=r"'x' must be finite \(got nan at row 4, column 2\)"):
         model(x, edge_index)
-
-
-def test_the_old_name_of_supports_vmap_is_deprecated():
-    with pytest.warns(DeprecationWarning, match="supports_vmap"):
-        assert GIN(FEATURES, 4, CLASSES).shares_graph
-    with pytest.warns(DeprecationWarning, match="supports_vmap"):
-        assert not GIND(FEATURES, 4, CLASSES).shares_graph

@@ -9,6 +9,7 @@ from torch import nn
 from mgnni import MGNNI, Propagation
 from mgnni.errors import ArgumentError
 from mgnni.models.eignn import EIGNN
+from mgnni.solve.result import Options
 from models.cases import (
     CLASSES,
     FEATURES,
@@ -55,6 +56,20 @@ def test_logits_and_gradients_match_the_equation(variant, directed, device):
     assert record.converged
     assert (record.solver == "spectral") == (variant == "closed" and not directed)
     assert model.solve_log.backward
+
+
+@pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
+@pytest.mark.parametrize("variant", ["iterative", "closed", "published"])
+def test_a_pass_does_not_change_the_options_of_the_layer(variant, directed, device):
+    model = make(device, variant=variant)
+    model.equilibrium.options = options = Options("picard", 1e-8)
+    shown = repr(model)
+    model(normal(NODES, FEATURES, device=device), *graph(directed, device))
+    assert model.equilibrium.options is options
+    assert repr(model) == shown
+    if variant == "iterative":
+        (record,) = model.solve_log.forward
+        assert record.solver == "picard"
 
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])

@@ -30,7 +30,7 @@ CONSTRUCTION = {
     "tol zero": ({"tol": 0.0}, r"'tol' .*\(0, 1\).*got 0\.0.*1e-6"),
     "tol one": ({"tol": 1.0}, r"'tol' .*got 1\.0.*1e-6"),
     "tol text": ({"tol": "1e-6"}, r"'tol' .*got '?1e-6"),
-    "max_iter zero": ({"max_iter": 0}, r"'max_iter' .*positive int.*None.*got 0"),
+    "max_iter zero": ({"max_iter": 0}, r"'max_iter' .*positive int.*got 0"),
     "max_iter a float": ({"max_iter": 1e3}, r"'max_iter' .*got 1000\.0"),
     "in_channels zero": ({"in_channels": 0}, r"'in_channels' .*positive int.*got 0"),
     "hidden_channels a float": ({"hidden_channels": 4.0}, r"'hidden_channels' .*got 4\.0"),
@@ -143,6 +143,14 @@ CALL = {
         r"'edge_index' .*\(2, num_edges\).*got \(4, 2\).*first row",
     ),
     "edge index a list": ({"edge_index": [[0], [1]]}, r"'edge_index' .*got list"),
+    "features of two kinds of nodes": (
+        {"x": (torch.ones(NODES, 2), torch.ones(3, 2))},
+        r"'x' .*one tensor \(got a tuple of 2\).*bipartite",
+    ),
+    "batch size without batch": (
+        {"batch_size": 2},
+        r"'batch_size' .*without 'batch' \(got 2\).*data\.batch",
+    ),
     "a sparse adjacency of another size": (
         {"edge_index": torch.eye(NODES + 1).to_sparse()},
         r"'num_nodes' .*10.*got 9",

@@ -51,7 +51,9 @@ def test_logits_and_gradients_match_the_equations(name, directed, device):
     logits = model(x, edge_index, edge_weight)
     normalization = "dir" if directed else "sym"
     want = by_hand(model, x, edge_index, edge_weight, normalization=normalization)
-    assert_same_at_one_node(logits, want, [x, *model.parameters()], **TOLERANCE)
+    # The bias of the scores of a softmax has no effect; its gradient is a rounding error, or zero.
+    parameters = [param for name, param in model.named_parameters() if name != "jump.att.bias"]
+    assert_same_at_one_node(logits, want, [x, *parameters], **TOLERANCE)
 
 
 @pytest.mark.parametrize("normalization", ["out", "row", "none"])

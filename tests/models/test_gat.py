@@ -1,25 +1,17 @@
-"""GAT against PyG's layers with the same weights and against its dense equation."""
+"""GAT against PyG's layers with the same weights; its equation is in test_weightless_models."""
 
 import pytest
 import torch
-from torch.nn.functional import elu, leaky_relu
+from torch.nn.functional import elu
 from torch_geometric.nn import GATConv
 from torch_geometric.utils import coalesce
 
 from mgnni import ArgumentError
 from mgnni.models.gat import GAT
-from models.cases import CLASSES, FEATURES, HIDDEN, NODES, assert_same_at_one_node, graph, normal
+from models.cases import CLASSES, FEATURES, HIDDEN, NODES, graph, normal
+from models.weightless_cases import CASES, make
 
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-12}
-
-
-def make(device, **options):
-    model = GAT(FEATURES, HIDDEN, CLASSES, **{"heads": 2, **options})
-    model = model.to(device, torch.float64).eval()
-    with torch.no_grad():  # PyG starts these at zero, where a lost one goes unseen
-        for conv in model.convs:
-            conv.bias.copy_(normal(*conv.bias.shape, device=device, seed=4))
-    return model
 
 
 def by_pyg(model, x, edge_index):
@@ -35,71 +27,19 @@ def by_pyg(model, x, edge_index):
         ).to(x)
         twin.load_state_dict({name: p.detach() for name, p in conv.named_parameters()})
         x = twin(x, edge_index)
-        x = elu(x) if index + 1 < len(model.convs) or model.level == "graph" else x
-    return x
-
-
-def densely(model, x, edge_index):
-    near = torch.eye(len(x), dtype=torch.bool, device=x.device)
-    near[edge_index[1], edge_index[0]] = True
-    for index, conv in enumerate(model.convs):
-        heads = []
-        for k in range(conv.heads):
-            weight = conv.lin.weight.view(conv.heads, conv.out_channels, -1)[k]
-            h = x @ weight.T
-            score = (h @ conv.att_dst[0, k])[:, None] + (h @ conv.att_src[0, k])[None, :]
-            score = leaky_relu(score, 0.2).exp() * near
-            heads.append(score / score.sum(1, keepdim=True) @ h)
-        out = torch.cat(heads, 1) if conv.concat else sum(heads) / conv.heads
-        if conv.res is not None:
-            out = out + x @ conv.res.weight.T
-        x = out + conv.bias
         x = elu(x) if index + 1 < len(model.convs) else x
     return x
 
 
-OPTIONS = {
-    "paper": {},
-    "one layer": {"num_layers": 1, "out_heads": 3},
-    "three layers": {"num_layers": 3, "out_heads": 2, "residual": True},
-}
-
-
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("gat")])
 @pytest.mark.parametrize("directed", [False, True])
-def test_gat_is_a_stack_of_pygs_layers(options, directed, device):
+def test_gat_is_a_stack_of_pygs_layers(name, directed, device):
     edge_index, edge_weight = graph(directed, device)
     x = normal(NODES, FEATURES, device=device)
-    model = make(device, **options)
+    model = make(name, device)
     want = by_pyg(model, x, edge_index)
     torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
     torch.testing.assert_close(model(x, edge_index, -edge_weight), want, **TOLERANCE)
-
-
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_logits_and_gradients_match_the_equation(options, device):
-    edge_index, _ = graph(True, device)
-    x = normal(NODES, FEATURES, device=device)
-    model = make(device, **options)
-    ours, want = model(x, edge_index), densely(model, x, edge_index)
-    assert_same_at_one_node(ours, want, list(model.parameters()), **TOLERANCE)
-
-
-def test_messages_follow_the_flow(device):
-    edge_index, _ = graph(True, device)
-    x = normal(NODES, FEATURES, device=device)
-    model = make(device, flow="target_to_source")
-    torch.testing.assert_close(
-        model(x, edge_index), densely(model, x, edge_index.flip(0)), **TOLERANCE
-    )
-
-
-def test_nodes_are_activated_summed_per_graph_and_read_out(device):
-    edge_index, _ = graph(False, device)
-    x = normal(NODES, FEATURES, device=device)
-    model = make(device, level="graph", out_heads=2)
-    want = model.readout(by_pyg(model, x, edge_index).sum(0, keepdim=True))
-    torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
 
 
 def test_residuals_are_between_the_first_and_the_last_layer():

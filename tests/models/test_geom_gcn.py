@@ -1,53 +1,12 @@
-"""Geom-GCN against its equation for given positions of the nodes."""
+"""Initialisation, sizes and arguments of Geom-GCN; its equation is in test_weightless_models."""
 
 import pytest
 import torch
 
 from mgnni import ArgumentError
-from mgnni.graph.geometry import RELATIONS, structure
+from mgnni.graph.geometry import RELATIONS
 from mgnni.models.geom_gcn import GeometricConv, GeomGCN
-from models.cases import CLASSES, FEATURES, HIDDEN, NODES, assert_same_at_one_node, graph, normal
-
-TOLERANCE = {"rtol": 1e-10, "atol": 1e-12}
-
-
-def make(device, **options):
-    model = GeomGCN(FEATURES, HIDDEN, CLASSES, **options)
-    return model.to(device, torch.float64).eval()
-
-
-def densely(model, x, edge_index):
-    operator = model.propagation(x, edge_index, None, None)
-    a = torch.zeros(RELATIONS, len(x), len(x), dtype=torch.float64, device=x.device)
-    for v, u, r in zip(*(part.tolist() for part in structure(operator)), strict=True):
-        a[r, v, u] = 1
-    degree = a.sum((0, 2))
-    p = a / torch.outer(degree, degree).sqrt()
-    last = len(model.stack.convs) - 1
-    for index, conv in enumerate(model.stack.convs):
-        weights = conv.linear.weight.chunk(RELATIONS)
-        relations = [p[r] @ x @ w.T for r, w in enumerate(weights)]
-        x = sum(relations) / RELATIONS if index == last else torch.cat(relations, 1).clamp(min=0)
-    return x
-
-
-@pytest.mark.parametrize("num_layers", [1, 2, 3])
-@pytest.mark.parametrize("directed", [False, True])
-def test_logits_and_gradients_match_the_equation(num_layers, directed, device):
-    edge_index, edge_weight = graph(directed, device)
-    x = normal(NODES, FEATURES, device=device)
-    model = make(device, num_layers=num_layers)
-    ours, want = model(x, edge_index), densely(model, x, edge_index)
-    torch.testing.assert_close(model(x, edge_index, -edge_weight), want, **TOLERANCE)
-    assert_same_at_one_node(ours, want, list(model.parameters()), **TOLERANCE)
-
-
-def test_nodes_are_summed_per_graph_and_read_out(device):
-    edge_index, _ = graph(False, device)
-    x = normal(NODES, FEATURES, device=device)
-    model = make(device, level="graph")
-    want = model.readout(densely(model, x, edge_index).sum(0, keepdim=True))
-    torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
+from models.cases import CLASSES, FEATURES, HIDDEN
 
 
 def test_relations_are_initialised_independently():

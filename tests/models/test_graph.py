@@ -56,7 +56,6 @@ def test_a_propagation_keeps_its_own_options(device):
     other.load_state_dict(model.state_dict())
     want, _ = by_hand(other, x, edge_index, edge_weight, normalization="out")
     torch.testing.assert_close(model(x, propagation), want, **TOLERANCE)
-    assert model.last_normalization == "out"
 
 
 def test_a_float64_propagation_works_with_a_float32_model(device):
@@ -170,12 +169,10 @@ def test_auto_normalization_is_sym_or_dir_and_the_repr_does_not_change(device):
     x = normal(NODES, FEATURES, device=device)
     before = repr(model)
     assert "normalization='auto', self_loops=True, flow='source_to_target', level='auto'" in before
-    assert model.last_normalization is None
     directed, _ = graph(True, device)
     for edge_index, used in ((directed, "dir"), (to_undirected(directed), "sym")):
         want, _ = by_hand(model, x, edge_index, normalization=used)
         torch.testing.assert_close(model(x, edge_index), want, **TOLERANCE)
-        assert model.last_normalization == used
         assert repr(model) == before
 
 

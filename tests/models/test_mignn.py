@@ -132,6 +132,18 @@ def test_edge_weights_have_gradients(device):
     assert got[number].item() == pytest.approx((around[0] - around[1]) / (2 * width), rel=1e-4)
 
 
+def test_unit_rows_keeps_gradients_beside_nodes_without_features(device):
+    """Where the states are zero, which have no direction."""
+    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]], device=device)
+    x = torch.cat([normal(2, FEATURES, device=device), torch.zeros(2, FEATURES, device=device)])
+    model, grads = make(device, unit_rows=True), []
+    for count in (2, 4):
+        logits = model(x[:count], edges[:, :count])
+        grads.append(torch.autograd.grad(logits.sum(), list(model.parameters())))
+    for alone, both in zip(*grads, strict=True):
+        torch.testing.assert_close(both, alone)
+
+
 def test_unit_rows_normalises_states_to_unit_length(device):
     model = make(device, unit_rows=True)
     x = normal(NODES, FEATURES, device=device)

@@ -1,9 +1,13 @@
 """MGNNI in float64, float32, half precision and autocast, with certified solves."""
 
+import copy
+
 import pytest
 import torch
 
 from mgnni import Status
+from mgnni import make_model as catalog_model
+from mgnni.models.catalog import MODELS
 from models.cases import FEATURES, NODES, by_hand, graph, make_model, normal
 
 
@@ -80,3 +84,16 @@ def test_the_default_dtype_does_not_matter(device):
         torch.set_default_dtype(torch.float32)
     assert logits.dtype is torch.float32
     torch.testing.assert_close(logits, want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", [name for name, one in MODELS.items() if one.kind == "implicit"])
+def test_every_implicit_model_takes_bfloat16(name, device):
+    torch.manual_seed(0)
+    level = "graph" if name == "dgcnn" else "node"
+    exact = catalog_model(name, FEATURES, FEATURES, 3, level=level).eval().to(device)
+    model = copy.deepcopy(exact).bfloat16()
+    x, (edge_index, _) = normal(NODES, FEATURES, device=device), graph(False, device)
+    with torch.no_grad():
+        logits, want = model(x.bfloat16(), edge_index), exact(x.float(), edge_index)
+    assert logits.dtype is torch.bfloat16
+    assert (logits.float() - want).norm() <= 0.1 * want.norm()

@@ -174,9 +174,9 @@ def test_the_bound_knows_the_largest_eigenvalue_and_the_norm_of_the_operator() -
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"'contraction' must be in \[0, 1\) \(got 1.5\)"):
+    with pytest.raises(ArgumentError, match=r"'contraction' must lie in \[0, 1\) \(got 1.5\)"):
         distance_bound(1.5, torch.tensor([1]))
-    with pytest.raises(ArgumentError, match="'theta' must be positive"):
+    with pytest.raises(ArgumentError, match=r"'theta' must lie in \(0, inf\)"):
         sound_range(0.0, 0.5)
     with pytest.raises(ArgumentError, match="'gamma' must be above 0"):
         printed_range(1e-6, 0.0)

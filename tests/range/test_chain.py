@@ -81,8 +81,8 @@ def test_without_self_loops_a_scale_reaches_only_its_multiples() -> None:
     [
         ({"length": 1}, "'length' must be an int of at least 2"),
         ({"node": 5}, "'node' must lie between 0 and 4"),
-        ({"contraction": 1.0}, "'contraction' must be in"),
-        ({"loop": -1.0}, "'loop' must be a weight of at least 0"),
+        ({"contraction": 1.0}, "'contraction' must lie in"),
+        ({"loop": -1.0}, "'loop' must lie in"),
         ({"normalization": "sym"}, "'normalization' must be one of"),
     ],
 )

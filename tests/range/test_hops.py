@@ -38,3 +38,11 @@ def test_distances_follow_the_direction_of_edges() -> None:
 def test_wrong_nodes_are_refused(nodes: torch.Tensor) -> None:
     with pytest.raises(ArgumentError, match="nodes must be int64 indices from 0 to 3"):
         hops_to(chain(4, directed=True), nodes)
+
+
+def test_nodes_are_indices_or_a_mask() -> None:
+    propagation = chain(4, directed=True)
+    mask = torch.tensor([False, True, False, True])
+    assert torch.equal(hops_to(propagation, mask), hops_to(propagation, torch.tensor([1, 3])))
+    with pytest.raises(ArgumentError, match=r"nodes must be a tensor of indices \(got list\)"):
+        hops_to(propagation, [0])  # type: ignore[arg-type]

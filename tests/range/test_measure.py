@@ -198,7 +198,6 @@ def test_a_sample_covers_the_truth() -> None:
     influence = torch.rand(2000, 50, dtype=torch.float64, generator=generator)
     distance = torch.arange(50).expand(2000, 50) // 10
     truth = hop_profile(influence, distance, sampled_from=2000)
-    assert not truth.sampled
     assert (truth.half_width == 0).all()
     assert truth.pairs.tolist() == [20000] * 5
     torch.testing.assert_close(truth.total, 10 * truth.mean)
@@ -253,3 +252,12 @@ def test_masking_the_first_node_in_float32_shows_nothing_after_25_hops() -> None
     assert (found[25:] <= 1e-9).all()
     assert (exact[9:20] > 0).all()
     torch.testing.assert_close(exact[5] / exact[4], torch.tensor(1 / 3).double(), rtol=1e-6, atol=0)
+
+
+def test_sparse_features_are_measured_as_dense_ones() -> None:
+    torch.manual_seed(0)
+    model = MGNNI(4, 3, 2).eval()
+    x = torch.randn(7, 4).relu()
+    for measure in (jacobian_influence, perturbation_response):
+        dense = measure(model, x, EDGES, NODES)
+        torch.testing.assert_close(measure(model, x.to_sparse_csr(), EDGES, NODES), dense)

@@ -10,6 +10,7 @@ from mgnni.errors import ArgumentError
 from mgnni.range import chain_influence, linear_influence
 from mgnni.range.advice import advise, recommend
 from mgnni.range.bounds import walks
+from mgnni.range.hops import hops_to
 from mgnni.range.study import (
     Setting,
     labeled_pairs,
@@ -62,7 +63,7 @@ def test_a_study_measures_what_the_influence_says() -> None:
     propagation = random_graph(7)
     study = study_range(propagation, [Setting(0.8, 2, 0.6)], theta=1e-3)
     influence = linear_influence(propagation, 0.6, 0.8, 2)
-    far = study.distance[influence > 1e-3]
+    far = hops_to(propagation, study.nodes)[influence > 1e-3]
     assert study.ranges[0].measured == int(far.max())
 
 
@@ -70,13 +71,14 @@ def test_the_printed_curve_uses_the_entries_of_shortest_walks() -> None:
     propagation = random_graph(3)
     nodes = torch.arange(propagation.num_nodes)
     study = study_range(propagation, [Setting(0.9, 1)], theta=1e-9)
-    entries = shortest_walks(propagation, nodes, study.distance, study.longest)
+    distance = hops_to(propagation, nodes)
+    entries = shortest_walks(propagation, nodes, distance, study.longest)
     for hop in range(study.longest + 1):
         expected = max(
             float(walks(propagation, p, hop)[q])
             for p in nodes.tolist()
             for q in nodes.tolist()
-            if study.distance[q, p] == hop
+            if distance[q, p] == hop
         )
         assert float(entries[hop]) == pytest.approx(expected, rel=1e-9)
     torch.testing.assert_close(

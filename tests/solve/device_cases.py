@@ -69,7 +69,7 @@ def problem(
     device, count = operator.device, len(SCALES)
     ws = torch.stack([weight(kind, h, seed) for seed in range(count)]).float().to(device)
     bias = torch.randn(1 if shared else count, operator.num_nodes, h).to(device) * size
-    equations = Equations(operator, SCALES, 0.8, Weights(ws, gram=1.0))
+    equations = Equations(operator, SCALES, 0.8, Weights(ws, psd_norm=1.0))
     return Problem(equations, bias.expand(count, -1, -1))
 
 

@@ -168,7 +168,7 @@ def test_a_plan_that_synchronises_reuses_the_expansion_for_equal_weights(device,
     plan = prepare(case.equations, Options())
     plan.solve(case.bias)
     for factor in (1.0, 0.9):
-        weights = Weights(factor * tensor, gram=1.0)
+        weights = Weights(factor * tensor, psd_norm=1.0)
         again = Problem(Equations(case.operator, SCALES, 0.8, weights), case.bias)
         other = prepare(again.equations, Options(), plan.previous())
         assert (other.expansion is plan.expansion) == (factor == 1.0)

@@ -36,7 +36,7 @@ def test_states_are_those_of_exact_solves(operator, shared, size):
     ws = ws.float().to(operator.device)
     bias = torch.randn(1 if shared else 3, operator.num_nodes, H).to(operator.device) * size
     bias = bias.expand(3, -1, -1)
-    plan = prepare(Equations(operator, SCALES, 0.8, Weights(ws, gram=1.0)), Options())
+    plan = prepare(Equations(operator, SCALES, 0.8, Weights(ws, psd_norm=1.0)), Options())
     assert isinstance(plan, DeviceRows)
     assert plan.adjoint() is plan
     found = plan.solve(bias)
@@ -63,7 +63,7 @@ def test_states_are_those_of_exact_solves(operator, shared, size):
 
 def test_graphs_with_more_nodes_than_channels_are_solved_by_a_sweep(device):
     larger = propagation("sym", num_nodes=H + 1, dtype=torch.float32).to(device)
-    weights = Weights(weight("gram", H)[None].float().to(device), gram=1.0)
+    weights = Weights(weight("gram", H)[None].float().to(device), psd_norm=1.0)
     assert not isinstance(prepare(Equations(larger, (1,), 0.8, weights), Options()), DeviceRows)
 
 

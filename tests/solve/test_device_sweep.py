@@ -66,7 +66,7 @@ def test_many_equations_on_a_directed_graph_are_solved_on_its_core(shared, adjoi
     bias = torch.randn(1 if shared else count, NODES, 2).to(device)
     operator = graph("both").to(torch.float32).to(device)
     operator = operator.adjoint() if adjoint else operator
-    equations = Equations(operator, scales, 0.8, Weights(ws, gram=1.0))
+    equations = Equations(operator, scales, 0.8, Weights(ws, psd_norm=1.0))
     assert worthwhile_core(equations) is not None
     # In the norms of a directed graph, the bound grows with the number of nodes.
     assert_solved(Problem(equations, bias.expand(count, -1, -1)), certified=1e-2)

@@ -41,7 +41,7 @@ def test_gram_weights_are_their_eigenpairs_by_kernel_or_by_lapack(
 ):
     use_kernels(device, monkeypatch)
     stack = torch.stack([weight("random", channels, seed) for seed in range(2)]).float()
-    weights = Weights(stack.to(device), gram=1.0, exact=exact)
+    weights = Weights(stack.to(device), psd_norm=1.0, exact=exact)
     found = weights.eigenpairs
     again = (
         found.vectors.double().cpu() * found.values.unsqueeze(1) @ found.vectors.double().cpu().mT
@@ -62,7 +62,7 @@ def test_gram_weights_are_their_eigenpairs_by_kernel_or_by_lapack(
 def test_a_weight_that_is_not_finite_leaves_the_others_theirs(device):
     stack = torch.stack([weight("random", 5, seed) for seed in range(2)]).to(device)
     stack[0, 1, 2] = torch.inf
-    values = Weights(stack, gram=1.0).eigenpairs.values
+    values = Weights(stack, psd_norm=1.0).eigenpairs.values
     assert values[0].isnan().all()
     torch.testing.assert_close(values[1], torch.linalg.eigvalsh(stack[1].cpu()))
 
@@ -91,7 +91,7 @@ def test_the_spectral_norm_of_a_very_wide_symmetric_weight_is_exact(device):
 
 
 def test_gram_weights_have_norms_of_at_most_one(device):
-    weights = Weights(weight("random", 5).unsqueeze(0).to(device), gram=1.0)
+    weights = Weights(weight("random", 5).unsqueeze(0).to(device), psd_norm=1.0)
     assert weights.frobenius == [1.0]
     assert weights.symmetric
 

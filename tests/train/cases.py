@@ -145,7 +145,7 @@ def training(
 def trained(*args: Any, **options: Any) -> Training:
     """The same when it is over."""
     made = training(*args, **options)
-    made.run(ignore, lambda: None)
+    made.run()
     return made
 
 

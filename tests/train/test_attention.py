@@ -11,7 +11,7 @@ def test_the_sample_is_the_attention_of_the_best_run():
     task = node_task(2)
     fitted = fit(task, split="all", scales=(1, 3), **SHORT)
     sample = fitted.report["attention"]
-    found = fitted.explain(task.graphs)
+    found = fitted.predictions(task.graphs)
     assert sample["scales"] == [1, 3]
     assert sample["nodes"] == list(range(40))  # all of them, up to a hundred
     assert torch.tensor(sample["weights"]) == pytest.approx(found.attention, abs=1e-4)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgnni.errors import ArgumentError
-from mgnni.train.config import Config, ModelConfig, changed
+from mgnni.train.config import Config, ModelConfig, changed, options_class
 
 CHANGED = Config(
     ModelConfig(hidden_channels=None, scales=(1, 4, 8), input_widths=(32, 16), batch_norm=True),
@@ -150,4 +150,6 @@ def test_any_json_is_a_configuration_or_an_error_of_ours(data):
 
 def test_a_configuration_can_be_pickled():
     assert pickle.loads(pickle.dumps(CHANGED)) == CHANGED
+    other = changed(Config(options_class("gcn")(), "gcn"), {"num_layers": 3, "lr": 0.5})
+    assert pickle.loads(pickle.dumps(other)) == other
     assert repr(CHANGED.model).startswith("ModelConfig(hidden_channels=None, scales=(1, 4, 8)")

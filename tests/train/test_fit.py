@@ -10,7 +10,7 @@ import torch
 
 import mgnni.train.fit as module
 import mgnni.train.report as report
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train.config import Config, ModelConfig
 from mgnni.train.experiment import Experiment, runs_of
@@ -78,7 +78,7 @@ def test_many_graphs(task):
 
 def test_presets_configurations_and_changes():
     base = node_task(1)
-    task = Task("texas", base.graphs, stratified_labels(base), base.splits, "abc")
+    task = Task("texas", base.graphs, all_labels(base), base.splits, "abc")
     one = fit(task, epochs=1, hidden_channels=4).config
     assert (one.model.input_map, one.model.scales, one.epochs) == ("mlp-relu", (1, 2), 1)
     other = fit(task, preset="authors", epochs=1).config

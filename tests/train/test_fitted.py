@@ -76,7 +76,7 @@ def test_graph_predictions_are_those_that_were_measured(graphs):
 @pytest.mark.parametrize("kind", ["nodes", "graphs"])
 def test_probabilities_and_attention_add_up_to_one(kind, request):
     fitted = request.getfixturevalue(kind)
-    chosen, probability, attention = fitted.explain(fitted.data)
+    chosen, probability, attention = fitted.predictions(fitted.data)
     assert probability.size(1) == len(fitted.classes)
     assert attention.size(1) == len(fitted.config.model.scales)
     assert probability.size(0) == attention.size(0) == (40 if kind == "nodes" else 20)
@@ -119,7 +119,7 @@ def test_attention_of_a_graph_is_the_mean_over_its_nodes(graphs):
     task = graph_task()
     with torch.no_grad():
         wanted = [model(g.x, g.edge_index, return_attention=True)[1].mean(0) for g in task.graphs]
-    found = graphs.explain(task.graphs).attention
+    found = graphs.predictions(task.graphs).attention
     torch.testing.assert_close(found, torch.stack(wanted), rtol=1e-4, atol=1e-5)
 
 
@@ -201,7 +201,7 @@ def test_a_saved_model_is_the_same_to_the_last_bit(kind, request, tmp_path):
             assert getattr(again, name) == getattr(fitted, name)
         assert (again.runs, again.val, again.schema) == (fitted.runs, fitted.val, fitted.schema)
         assert again.report is None
-        assert torch.equal(again.explain(fitted.data).probability, fitted.predict_proba())
+        assert torch.equal(again.predictions(fitted.data).probability, fitted.predict_proba())
     with pytest.raises(ArgumentError, match="'data' must be given to a model"):
         again.predict()
 
@@ -212,7 +212,7 @@ def test_double_precision_comes_back(tmp_path):
     fitted.save(tmp_path / "model.pt")
     again = Fitted.load(tmp_path)
     assert_same_bits(again.weights[0], fitted.weights[0])
-    assert torch.equal(again.explain(fitted.data).probability, fitted.predict_proba())
+    assert torch.equal(again.predictions(fitted.data).probability, fitted.predict_proba())
 
 
 def written(fitted: Fitted, path, **changes):
@@ -313,7 +313,7 @@ def test_a_mutated_file_is_an_error_of_one_line_or_a_model(kind, seed, request, 
             messages.append(str(error))
             continue
         assert repr(loaded)
-        assert loaded.explain(fitted.data).probability.size(1) == len(loaded.classes)
+        assert loaded.predictions(fitted.data).probability.size(1) == len(loaded.classes)
     assert 20 < len(messages) < 60
     for message in messages:
         assert str(path) in message
@@ -409,7 +409,7 @@ def test_data_that_do_not_fit_are_refused(nodes, graphs):
     with pytest.raises(DataError, match=r"feature|column"):
         nodes.predict(Data(x=data.x[:, :3], edge_index=data.edge_index))
     with pytest.raises(DataError, match=r"graph 0 \(from 0\): must have 4 features.*got 5"):
-        graphs.explain([Data(x=data.x, edge_index=data.edge_index)])
+        graphs.predictions([Data(x=data.x, edge_index=data.edge_index)])
     with pytest.raises(ArgumentError, match=r"'data' must be a path.*got int"):
         nodes.predict(3)
     with pytest.raises(DataError, match="check the path"):

@@ -12,7 +12,7 @@ from filelock import FileLock
 import mgnni.train.folder as module
 from mgnni.errors import DataError
 from mgnni.train.folder import FILES, Folder, load_checkpoint, save_checkpoint
-from train.cases import config, ignore, node_task, runs, training
+from train.cases import config, node_task, runs, training
 
 HEADER = {"format": 1, "config": {"lr": 0.1, "model": {"scales": (1, 2)}}, "runs": [{"seed": 0}]}
 
@@ -170,8 +170,7 @@ def test_drafts_of_a_killed_process_are_removed(tmp_path):
 
 def begun(tmp_path):
     made = training(node_task(1), config(epochs=2), runs())
-    made._begin(runs())
-    made._one_epoch(ignore)
+    next(made.epochs())
     folder = Folder(tmp_path, every=0)
     return made, folder
 

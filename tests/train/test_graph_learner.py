@@ -9,6 +9,7 @@ from mgnni import Propagation
 from mgnni.data.split import Split
 from mgnni.errors import ArgumentError
 from mgnni.train.batch_learner import BatchLearner
+from mgnni.train.config import Config, changed, options_class
 from mgnni.train.ensemble import build_model
 from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.runs import INITIAL, Run, graph_order
@@ -215,3 +216,13 @@ def test_of_a_resumed_mesh_only_the_first_process_has_the_solves_of_its_checkpoi
         learner.load_state(first.state())
         found.append(learner.certificates.forward.solves)
     assert found == [solves, 0], "their sum is that of the checkpoint"
+
+
+def test_several_processes_refuse_dropout_of_edges():
+    task = graph_task()
+    mesh = SimpleNamespace(rows=1, columns=1, size=2, rank=0, barrier=lambda: None)
+    fabric = training(task, config(), runs(1)).fabric
+    gat = changed(Config(options_class("gat")(), "gat"), {"hidden_channels": 4})
+    with pytest.raises(ArgumentError, match=r"'mesh' .*edges \(got gat .*attention_dropout to 0"):
+        BatchLearner(task, gat, [FIRST], fabric, mesh)
+    BatchLearner(task, changed(gat, {"attention_dropout": 0.0}), [FIRST], fabric, mesh)

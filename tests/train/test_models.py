@@ -35,7 +35,7 @@ def test_training_on_nodes(name, tmp_path):
         torch.testing.assert_close(fitted.weights[1][key], value, rtol=1e-3, atol=1e-4)
     loaded = Fitted.load(tmp_path / "run")
     torch.testing.assert_close(loaded.predict_proba(task.graphs[0]), fitted.predict_proba())
-    assert fitted.explain(task.graphs).attention is None
+    assert fitted.predictions(task.graphs).attention is None
     moved = any(
         not torch.equal(a, b)
         for a, b in zip(fitted.weights[0].values(), fitted.weights[1].values(), strict=True)

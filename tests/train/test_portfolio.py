@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from mgnni.data.split import Split
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.errors import ArgumentError, DataError
 from mgnni.train import portfolio
 from mgnni.train.auto import choose
@@ -65,7 +65,7 @@ def test_the_choice_is_the_best_on_validation() -> None:
 
 def test_test_labels_have_no_influence_on_the_choice() -> None:
     task = node_task(1)
-    labels = stratified_labels(task).clone()
+    labels = all_labels(task).clone()
     rows = task.rows(0, "test")
     labels[rows] = (labels[rows] + 1) % 3
     other = Task("nodes", task.graphs, labels, task.splits, "abc")
@@ -248,8 +248,10 @@ def test_what_cannot_be_chosen_is_refused() -> None:
     task = node_task(1)
     with pytest.raises(ArgumentError, match="'budget' is for the choice"):
         fit(task, budget=3.0)
-    with pytest.raises(ArgumentError, match="leave out 'config', 'preset' and 'mesh'"):
+    with pytest.raises(ArgumentError, match="'preset' must be left out with model='auto'"):
         fit(task, model="auto", preset="authors")
+    with pytest.raises(ArgumentError, match=r"'config' must be left out .*got Config"):
+        fit(task, model="auto", config=preset_for("", "node"))
     split = task.splits[0]
     bare = task.with_splits([Split.of(split.train, torch.zeros(0, dtype=torch.long), split.test)])
     with pytest.raises(DataError, match="needs labelled validation rows"):

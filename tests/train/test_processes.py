@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from mgnni.train.processes import ROOM, WORTH, count_jobs
 from mgnni.train.runs import Epoch
 from mgnni.train.source import Source
 from mgnni.train.training import Training
-from train.cases import assert_same_bits, config, graph_task, ignore, node_task, runs, training
+from train.cases import assert_same_bits, config, graph_task, node_task, runs, training
 
 OPTIONS: dict[str, Any] = {"batch_size": 4, "head": "graph", "lr": 0.05, "patience": 12}
 CPU = torch.device("cpu")
@@ -54,6 +56,16 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Fitted, Path]:
     """The training in one process."""
     folder = tmp_path_factory.mktemp("alone") / "out"
     return train(experiment(1), folder), folder
+
+
+def test_an_experiment_is_sent_with_all_of_its_fields() -> None:
+    sent = replace(experiment(2), rule="fold-max", portfolio={"chosen": "mlp"})
+    there = pickle.loads(pickle.dumps(sent))
+    for one in fields(Experiment):
+        if one.name != "source":
+            assert getattr(there, one.name) == getattr(sent, one.name), one.name
+    assert there.task.name == sent.task.name
+    assert there.groups() == sent.groups()
 
 
 def listener(heard: list[Epoch]) -> Callable[[Epoch], None]:
@@ -131,11 +143,10 @@ def test_a_group_is_released_and_taken_back() -> None:
     """What processes do, without them: groups 1 and 0 are trained elsewhere, in this order."""
     task, chosen = node_task(2), config(epochs=6)
     whole = training(task, chosen, runs(2), together=False)
-    whole.run(ignore, lambda: None)
+    whole.run()
 
     made = training(task, chosen, runs(2), together=False)
-    made._begin(made.groups[0])
-    made._one_epoch(ignore)
+    next(made.epochs())
     made.log, begun = [], made.log  # a released group has only the rows that follow
     made.release_group()
     assert made.learner is None
@@ -144,7 +155,7 @@ def test_a_group_is_released_and_taken_back() -> None:
         other.groups = [other.groups[group]]
         if group in made.pending:
             other.load_state(made.pending[group])
-        other.run(ignore, lambda: None)
+        other.run()
         made.pending[group] = other.state()
         assert made.group == 0
     made.collect_groups()
@@ -193,11 +204,10 @@ def test_groups_on_one_graph_are_trained_in_two_processes_as_in_one(tmp_path: Pa
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("version", ["of a mesh", "earlier version"])
 def test_a_checkpoint_is_continued_with_its_own_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, jobs: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
-    """One group of all runs, as those of a mesh and of earlier versions."""
+    """One group of all runs, as those of a mesh."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     heard: list[Epoch] = []
 
@@ -211,10 +221,6 @@ def test_a_checkpoint_is_continued_with_its_own_groups(
         expected = train(nodes(1), whole)
         with pytest.raises(KeyboardInterrupt):
             train(nodes(1), parts, on_epoch=listen)
-    if version == "earlier version":
-        state = torch.load(parts / "state.pt")
-        del state["groups"]
-        torch.save(state, parts / "state.pt")
     made = train(nodes(jobs), parts, resume=True)
     assert_same(made, expected, parts, whole)
     assert [one["split"] for one in (made.report or {})["runs"]] == list(range(12))

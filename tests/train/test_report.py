@@ -16,19 +16,12 @@ import mgnni
 import mgnni.train.report as module
 from mgnni.data.rules import RULES
 from mgnni.data.split import Split
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
+from mgnni.files import to_json
 from mgnni.train.device import make_fabric
 from mgnni.train.ensemble import build_model
 from mgnni.train.experiment import Experiment
-from mgnni.train.report import (
-    commit,
-    describe,
-    device_name,
-    fingerprint,
-    make_report,
-    to_json,
-    versions,
-)
+from mgnni.train.report import commit, describe, device_name, fingerprint, make_report, versions
 from mgnni.train.runs import Run
 from mgnni.train.source import find_source
 from mgnni.train.training import Training
@@ -81,7 +74,7 @@ def test_all_that_a_report_must_hold():
 
 def test_the_confusion_matrix_is_that_of_scikit_learn():
     task = node_task(2)
-    labels, graph = stratified_labels(task), task.graphs[0]
+    labels, graph = all_labels(task), task.graphs[0]
     training = trained(task, config(epochs=4), runs(2))
     report = make_report(training, 1.5)
     expected = np.zeros((3, 3), dtype=int)
@@ -183,7 +176,7 @@ def test_what_the_data_were():
 def changed_tasks() -> dict[str, Task]:
     """Tasks that differ from ``node_task(2)`` in one thing each."""
     task = node_task(2)
-    labels, splits = stratified_labels(task), list(task.splits)
+    labels, splits = all_labels(task), list(task.splits)
 
     def remade(graph=None, new_labels=None, new_splits=None, name="nodes", classes="abc"):
         return Task(
@@ -235,7 +228,7 @@ def test_a_fingerprint_changes_with_anything():
 @pytest.mark.parametrize("part", ["train", "val", "test"])
 def test_a_fingerprint_tells_labels_of_training_and_validation_and_no_others(part):
     task = node_task(1)
-    labels = stratified_labels(task).clone()
+    labels = all_labels(task).clone()
     row = task.rows(0, part)[0]
     labels[row] = (labels[row] + 1) % 3
     other = Task("nodes", task.graphs, labels, task.splits, "abc")

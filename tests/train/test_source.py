@@ -8,7 +8,7 @@ from torch_geometric.datasets import KarateClub
 
 from mgnni import fit
 from mgnni.data.tables.schema import TableOptions
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.errors import ArgumentError, DataError
 from mgnni.train.source import FEW, find_source
 from train.cases import graph_task, inductive_task, node_data, node_task
@@ -68,7 +68,7 @@ def test_a_graph_without_splits_is_given_some():
     assert task.notes[-1] == (
         "no splits in the data: 3 drawn at random, stratified, 60/20/20, seed 0"
     )
-    labels = stratified_labels(task)
+    labels = all_labels(task)
     for split in task.splits:
         assert [part.numel() for part in (split.train, split.val, split.test)] == [24, 8, 8]
         for part in (split.train, split.val, split.test):

@@ -9,7 +9,7 @@ import torch
 
 from mgnni.data.rules import get_rule
 from mgnni.data.split import Split
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.errors import DataError, MgnniError
 from mgnni.train.node_learner import NodeLearner
 from mgnni.train.runs import Run
@@ -45,9 +45,9 @@ def remade(task: Task, split: int, labels: torch.Tensor) -> Task:
 def pair_of_tasks(task: Task, split: int) -> tuple[Task, Task]:
     """A task, and the same with every test label another one."""
     rows = task.rows(split, "test")
-    labels = stratified_labels(task).clone()
+    labels = all_labels(task).clone()
     labels[rows] = 1 - labels[rows] if task.multilabel else (labels[rows] + 1) % len(task.classes)
-    return remade(task, split, stratified_labels(task)), remade(task, split, labels)
+    return remade(task, split, all_labels(task)), remade(task, split, labels)
 
 
 def looks_at_test_labels(task: Task, **options) -> bool:
@@ -90,7 +90,7 @@ def leak_into_training(monkeypatch):
         labels, weight = honest(self, part)
         if part == "train":
             rows = self.task.rows(0, "test")
-            labels[0, rows] = stratified_labels(self.task)[rows]
+            labels[0, rows] = all_labels(self.task)[rows]
             weight[0, rows] = 1e-3
         return labels, weight
 
@@ -179,7 +179,7 @@ def test_without_a_validation_part_gin_works_and_validation_is_refused():
 
 def test_a_validation_part_without_labels_is_none():
     task = node_task(1)
-    labels = stratified_labels(task).clone()
+    labels = all_labels(task).clone()
     labels[task.splits[0].val] = -1
     with pytest.raises(DataError, match="needs labelled validation rows"):
         training(remade(task, 0, labels), config(), runs())
@@ -196,7 +196,7 @@ def test_where_only_some_splits_can_be_validated_none_is():
 
 def test_a_test_part_without_labels_is_refused():
     task = node_task(1)
-    labels = stratified_labels(task).clone()
+    labels = all_labels(task).clone()
     labels[task.splits[0].test] = -1
     with pytest.raises(DataError, match="the test set has no labelled rows"):
         training(remade(task, 0, labels), config(), runs())
@@ -338,7 +338,7 @@ def test_features_that_are_not_finite_are_not_called_divergence():
 
 def one_class_in(task: Task, part: str) -> Task:
     """A task of two classes whose part has one of them."""
-    labels = stratified_labels(task) % 2
+    labels = all_labels(task) % 2
     labels[task.splits[0].part(part)] = 0
     return Task("two", task.graphs, labels, task.splits, "ab", metric="roc_auc")
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 from filelock import FileLock
 
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.train import tuned
 from mgnni.train.config import changed
@@ -107,7 +107,7 @@ TASKS = {
 def test_a_search_is_given_no_test_label(name):
     task = TASKS[name]()
     used = make_search_of(task, split=0).experiment.task
-    test, labels = task.rows(0, "test"), stratified_labels(used)
+    test, labels = task.rows(0, "test"), all_labels(used)
     assert test.numel()
     unknown = torch.isnan(labels[test]) if task.multilabel else labels[test] == -1
     assert bool(unknown.all())
@@ -120,7 +120,7 @@ def test_a_search_is_given_no_test_label(name):
 def test_other_test_labels_give_the_same_study(tmp_path):
     task = node_task(2)
     result = tune(task, output=tmp_path / "a", split=1, prune=False, **QUICK)
-    labels = stratified_labels(task).clone()
+    labels = all_labels(task).clone()
     rows = task.rows(1, "test")
     labels[rows] = (labels[rows] + 1) % 3
     other = Task(task.name, task.graphs, labels, task.splits, task.classes)

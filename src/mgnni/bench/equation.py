@@ -71,7 +71,7 @@ def ours(
         gamma,
         options=Options(solver, tol, memory=memory),
         cache=cache,
-        gram=1.0,
+        psd_norm=1.0,
     )
     return z
 
@@ -92,7 +92,7 @@ class TrainedLayer:
 
     def __init__(self, equation: Equation) -> None:
         self.cache = Cache()
-        weights = Weights(equation.previous_weight(), gram=1.0)
+        weights = Weights(equation.previous_weight(), psd_norm=1.0)
         equations = Equations(equation.propagation, equation.scales, equation.gamma, weights)
         plan = self.cache.prepare(equations, Options())
         self.synchronises = plan.synchronises

@@ -28,7 +28,7 @@ from mgnni.cli.report import Report
 from mgnni.cli.reproduce import Reproduce
 from mgnni.cli.train import Train
 from mgnni.cli.tune import Tune
-from mgnni.errors import ArgumentError, MgnniError, closest
+from mgnni.errors import ArgumentError, MgnniError, closest, one_line
 from mgnni.version import __version__
 
 DESCRIPTION = """Implicit graph neural networks for PyTorch Geometric.
@@ -159,15 +159,6 @@ def _overview(args: Sequence[str]) -> int:
     commands = "\n".join(["commands:", *lines])
     sys.stdout.write(f"usage: mgnni COMMAND [options]\n\n{layout(DESCRIPTION)}\n\n{commands}\n")
     return DONE if args else BAD_USAGE
-
-
-def one_line(error: BaseException) -> str:
-    """Return the message of an error in one line, with the type of an unexpected one."""
-    text = " ".join(str(error).split())
-    if isinstance(error, MgnniError):
-        return text
-    kind = type(error).__name__
-    return f"{kind}: {text}" if text else kind
 
 
 def as_options(text: str, options: Mapping[str, str]) -> str:

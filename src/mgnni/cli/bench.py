@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.folders import writable_folder
 from mgnni.errors import MgnniError, closest
-from mgnni.files import atomic_write
+from mgnni.files import atomic_write, to_json
 
 if TYPE_CHECKING:
     from mgnni.bench.results import Row
@@ -70,7 +70,6 @@ class Bench(Command):
         from mgnni.bench.tables import TABLES
         from mgnni.cli.bench_output import show_benchmark
         from mgnni.train.device import make_fabric
-        from mgnni.train.report import to_json
 
         device = make_fabric(self.device, "32").device
         settings = Settings(device, self.quick)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.data.metric_names import LOWER_IS_BETTER, unit
 from mgnni.data.rules import DEFAULT_RULE, RULES
+from mgnni.files import to_json
 
 if TYPE_CHECKING:
     from mgnni.data.statistics import Summary
@@ -46,7 +47,6 @@ class Compare(Command):
         # Imported late because they are slow to import.
         from mgnni.html_report.results import read_results
         from mgnni.train.comparison import compare_runs
-        from mgnni.train.report import to_json
 
         reports = {}
         for path in self.runs:

@@ -13,6 +13,7 @@ from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.data import benchmark_options
 from mgnni.cli.folders import default_folder, result_folder, run_folder, write_result
 from mgnni.errors import closest
+from mgnni.files import to_json
 
 if TYPE_CHECKING:
     from mgnni.cli.trained_on import Graphs
@@ -102,7 +103,6 @@ class Explain(Command):
         from mgnni.explain.prediction import explain_graphs
         from mgnni.explain.report import summarize
         from mgnni.train.fitted import Fitted
-        from mgnni.train.report import to_json
 
         fitted = Fitted.load(folder)
         fitted.model(self.run_number)  # refuses a wrong run before anything is read

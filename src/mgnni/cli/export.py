@@ -11,6 +11,7 @@ from typing import ClassVar
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.data import benchmark_options
 from mgnni.cli.folders import run_folder
+from mgnni.files import to_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,6 @@ class Export(Command):
         from mgnni.cli.trained_on import MOVED, trained_on
         from mgnni.export.program import check_path, export_graphs
         from mgnni.train.fitted import Fitted
-        from mgnni.train.report import to_json
 
         check_path(output)
         fitted = Fitted.load(folder)

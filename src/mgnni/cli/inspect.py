@@ -13,6 +13,7 @@ from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import DataCommand, benchmark_options, check_data
 from mgnni.cli.folders import default_folder, result_folder, write_result
 from mgnni.cli.option_details import CHOICES
+from mgnni.files import to_json
 
 FILES = ("inspect.json", "inspect.png")
 
@@ -59,7 +60,6 @@ class Inspect(DataCommand):
         from mgnni.data.inspection.advice import advise
         from mgnni.data.inspection.description import describe_task
         from mgnni.data.inspection.figure import draw_description
-        from mgnni.train.report import to_json
         from mgnni.train.source import find_source
 
         source = find_source(self.data, options=options, tables=self.tables, metric=self.metric)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from mgnni.cli.arguments import Command, Parser, UsageError
 from mgnni.cli.folders import result_folder
 from mgnni.cli.mesh import find_mesh
+from mgnni.files import to_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,6 @@ class Minibatch(Command):
         """Train, print and save."""
         from mgnni.cli.precompute_output import follow_terms, show_training
         from mgnni.train.minibatch import train_rows
-        from mgnni.train.report import to_json
         from mgnni.train.row_training import RowOptions
 
         output = self.output or Path("runs") / f"minibatch-{self.terms.name}"

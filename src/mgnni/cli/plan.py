@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mgnni.cli.arguments import Command, UsageError
+from mgnni.files import to_json
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -58,11 +59,10 @@ class Plan(Command):
             if value is not None and not 0 < value < float("inf"):
                 raise UsageError(f"--{name} must be positive (got {value})")
         # Imported late because they are slow to import.
-        from mgnni.bench.calibrate import find_machine
-        from mgnni.bench.cost import Problem
-        from mgnni.bench.ways import larger, smallest, ways
         from mgnni.implicit.check import check_gamma, check_options, check_scales
-        from mgnni.train.report import to_json
+        from mgnni.plan.calibrate import find_machine
+        from mgnni.plan.cost import Problem
+        from mgnni.plan.ways import larger, smallest, ways
 
         check_options(self.tol, None)
         problem = Problem(

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from mgnni.cli.terminal import console_for, paragraph, span
 from mgnni.data.metric_names import shown, unit
-from mgnni.train.auto import Choice, OnContender, choose
+from mgnni.train.auto import Chosen, OnCandidateEpoch, choose
 from mgnni.train.experiment import Experiment
 from mgnni.train.runs import Epoch
 
@@ -25,7 +25,7 @@ def choose_model(
     resume: bool,
     minutes: float | None,
     json: bool,
-) -> Choice:
+) -> Chosen:
     """Compare models with a plan before and a table after it.
 
     Args:
@@ -91,7 +91,7 @@ def show_comparison(console: Console, record: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def follow_comparison() -> Iterator[OnContender]:
+def follow_comparison() -> Iterator[OnCandidateEpoch]:
     """Yield the callback of a comparison; a terminal shows the candidate and its epoch."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
@@ -101,7 +101,7 @@ def follow_comparison() -> Iterator[OnContender]:
         yield _shown(status.update)
 
 
-def _shown(update: Callable[[str], None]) -> OnContender:
+def _shown(update: Callable[[str], None]) -> OnCandidateEpoch:
     def show(name: str, epoch: Epoch) -> None:
         best = sum(epoch.best_metric) / len(epoch.best_metric)
         value = f"{shown(epoch.metric, best, digits=1)}{unit(epoch.metric)}"

@@ -11,6 +11,7 @@ from typing import ClassVar
 from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import DataCommand, benchmark_options, check_data
 from mgnni.cli.folders import result_folder
+from mgnni.files import to_json
 
 SYNTHETIC = "synthetic"
 
@@ -83,7 +84,6 @@ class Precompute(DataCommand):
         from mgnni.cli.precompute_output import follow_terms, show_terms
         from mgnni.disk.precompute import precompute
         from mgnni.implicit.check import check_gamma, check_options, check_scales
-        from mgnni.train.report import to_json
         from mgnni.train.terms_source import find_stored_graph
 
         check_options(self.tol, None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.data import benchmark_options, check_data
 from mgnni.data.catalog import benchmark_named
+from mgnni.files import to_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,7 +72,6 @@ class Predict(Command):
         from mgnni.cli.predict_output import show_predictions
         from mgnni.data.tables.predictions import check_target, write_numbers, write_predictions
         from mgnni.train.fitted import Fitted
-        from mgnni.train.report import to_json
         from mgnni.train.trained_rows import trained_rows
 
         folder = self.model if self.model.is_dir() else self.model.parent
@@ -91,7 +91,7 @@ class Predict(Command):
             write = partial(write_numbers, output, ids, fitted.classes, predicted, attention)
             about = {"predicted": {}, "numbers": _spreads(fitted.classes, predicted)}
         else:
-            found = fitted.explain(graphs, self.run_number, self.threshold)
+            found = fitted.predictions(graphs, self.run_number, self.threshold)
             parts = (found.chosen, found.probability, found.attention)
             write = partial(write_predictions, output, ids, fitted.classes, *parts)
             given["multilabel"] = fitted.multilabel
@@ -152,11 +152,11 @@ class Predict(Command):
                 f"benchmark {name}); give a folder or a file, ./{name} if it has that name"
             )
         from mgnni.data.registry import load_task
-        from mgnni.data.task import stratified_labels
+        from mgnni.data.task import all_labels
 
         task = load_task(name, **options)
         self._check_level(fitted, task.level)
-        return task.graphs, range(task.num_rows), stratified_labels(task), ()
+        return task.graphs, range(task.num_rows), all_labels(task), ()
 
     def _check_level(self, fitted: Fitted, level: str) -> None:
         if level != fitted.level:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.folders import writable_folder
-from mgnni.files import atomic_write
+from mgnni.files import atomic_write, to_json, write_object
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +77,7 @@ class Quickstart(Command):
         from mgnni.cli.terminal import console_for
         from mgnni.data.chains import color_chains
         from mgnni.figures import new_figure
-        from mgnni.train.report import to_json, versions
+        from mgnni.train.report import versions
 
         new_figure(1, 1)  # a missing matplotlib is reported before the training
         options = self._data()
@@ -105,8 +105,7 @@ class Quickstart(Command):
         }
         with atomic_write(files["picture"]) as file:
             draw(report, file)
-        with atomic_write(files["report"]) as file:
-            file.write(to_json(report).encode())
+        write_object(files["report"], report)
         if self.json:
             sys.stdout.write(to_json(report))
         else:
@@ -271,7 +270,7 @@ def show(console: Console, report: Mapping[str, Any]) -> None:
 def draw(report: Mapping[str, Any], file: IO[bytes]) -> None:
     """Draw accuracy against distance, one curve per model, as a PNG."""
     from mgnni.cli.terminal import small
-    from mgnni.figures import BASELINE, FAINT, INK, OURS, new_figure
+    from mgnni.figures import BASELINE, FAINT, INK, OURS, new_figure, plain_axes
 
     config = report["config"]
     figure = new_figure(7.6, 4.4)
@@ -293,7 +292,6 @@ def draw(report: Mapping[str, Any], file: IO[bytes]) -> None:
     axes.set_ylabel("Accuracy on unseen chains")
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     axes.set_ylim(top=1.03)
-    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
-    axes.spines[:].set_visible(False)
+    plain_axes(axes, "y")
     figure.legend(frameon=False, labelcolor="linecolor", loc="outside lower center", ncols=3)
     figure.savefig(file, format="png")

@@ -13,6 +13,7 @@ from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import DataCommand, benchmark_options, check_data
 from mgnni.cli.folders import default_folder, result_folder, write_result
 from mgnni.cli.option_details import CHOICES
+from mgnni.files import to_json
 
 GAMMAS, SCALES = (0.5, 0.8, 0.95), (1, 2, 4, 8)
 FILES = ("range.json", "range.png")
@@ -99,7 +100,6 @@ class Range(DataCommand):
         # Imported late because they are slow to import.
         from mgnni.cli.range_output import draw_range, show_range
         from mgnni.cli.range_source import measure_data, measure_training
-        from mgnni.train.report import to_json
 
         with result_folder(output):
             found = (measure_training if trained else measure_data)(self, options)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mgnni.cli.arguments import Command, UsageError
 from mgnni.cli.folders import writable_folder
 from mgnni.errors import MgnniError
+from mgnni.files import to_json
 
 if TYPE_CHECKING:
     from mgnni.reproduce.study import Cell
@@ -90,7 +91,6 @@ class Reproduce(Command):
         from mgnni.cli.reproduce_output import show_studies
         from mgnni.reproduce.overview import stored_cells, summary
         from mgnni.reproduce.store import DONE
-        from mgnni.train.report import to_json
 
         output = self.output / "quick" if self.quick else self.output
         failed = {} if self.table else self._train(cells, output)

@@ -17,16 +17,16 @@ from mgnni.cli.option_details import CHOICES, FILE_DETAILS, MAP_SOLVERS
 from mgnni.data.catalog import benchmark_named
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
+from mgnni.files import to_json
 from mgnni.models.catalog import MGNNI, MODELS, find_model
-from mgnni.train.config import Config, changed, options_class, with_training_options
-from mgnni.train.presets import PRESETS
+from mgnni.train.config import Config, options_class
+from mgnni.train.presets import AUTO, PRESETS, check_auto
 from mgnni.train.settings import with_settings
 from mgnni.train.tuned import find_preset, is_file, preset_model
 
 if TYPE_CHECKING:
     from mgnni.train.source import Source
 
-AUTO = "auto"  # that of mgnni.train.fit, which is slow to import
 NOT_OPTIONS = ("model", "architecture")  # fields of Config that are set by --model
 
 
@@ -186,45 +186,32 @@ class Train(Command):
         of_benchmark = benchmark_options(self.option)
         if self.num_splits < 1:
             raise UsageError(f"--num-splits must be at least 1 (got {self.num_splits})")
-        from mgnni.train.source import balanced_source, find_source
+        from mgnni.train.setup import find_training
 
-        source = find_source(
+        source, config = find_training(
             self.data,
+            self.changes,
+            model=self.architecture,
+            preset=self.preset,
+            metric=self.metric,
             options=of_benchmark,
             tables=self.tables,
-            metric=self.metric,
             rule=self.rule,
             num_splits=self.num_splits,
             folds=self.folds,
         )
-        task = source.task
-        model = None if self.architecture == AUTO else self.architecture
-        config = find_preset(source.preset, task.level, self.preset, model)
-        # A choice leaves out candidates without the options of a model that are given.
-        apply = with_training_options if model is None else changed
-        config = apply(config, self.changes)
-        source = balanced_source(source, config, self.metric)
-        if getattr(config.model, "head", None) == "graph" and task.level != "graph":
+        if getattr(config.model, "head", None) == "graph" and source.task.level != "graph":
             raise UsageError(
-                f"--head graph is for whole graphs ({task.name} has one label per node); use "
-                "linear or residual"
+                f"--head graph is for whole graphs ({source.task.name} has one label per node); "
+                "use linear or residual"
             )
         return source, config
 
     def run(self) -> None:
         """Train, print and save."""
         chooses = self.architecture == AUTO
-        if self.budget is not None and not chooses:
-            raise UsageError(
-                f"--budget is for the choice of a model (got {self.budget:g} minutes for "
-                f"{self.architecture}); leave it out, or pass --model auto"
-            )
-        name, given = ("preset", self.preset) if self.preset != "paper" else ("mesh", self.mesh)
-        if chooses and given is not None:
-            raise UsageError(
-                f"--{name} must be left out with --model auto (got {given}), which chooses the "
-                "hyperparameters in one process; choose a --model"
-            )
+        preset = None if self.preset == "paper" else self.preset
+        check_auto(self.architecture, self.budget, preset=preset, mesh=self.mesh)
         if not self.checkpoint_every >= 0:
             raise UsageError(f"--checkpoint-every must be at least 0 (got {self.checkpoint_every})")
         # Imported late because they are slow to import.
@@ -236,7 +223,6 @@ class Train(Command):
         from mgnni.train.experiment import Experiment, runs_of
         from mgnni.train.fit import train
         from mgnni.train.folder import check_resumable
-        from mgnni.train.report import to_json
         from mgnni.train.trackers import check_tracker, make_tracker
 
         check_tracker(self.log)

@@ -15,6 +15,7 @@ from mgnni.cli.data import benchmark_options, split_numbers
 from mgnni.cli.folders import writable_folder
 from mgnni.cli.train import Train
 from mgnni.data.tables.schema import TableOptions
+from mgnni.files import to_json
 from mgnni.models.catalog import MGNNI
 
 # Of the command.
@@ -88,7 +89,6 @@ class Tune(Train):
         """Search, print and save."""
         # Imported late because they are slow to import.
         from mgnni.cli.tune_output import follow_search, show_search
-        from mgnni.train.report import to_json
         from mgnni.train.search import read_space
         from mgnni.train.tune import check_optuna, make_search, run_search
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import add_self_loops
 
 from mgnni.data.split import make_generator
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.errors import ArgumentError, check_choice, check_int, check_number
 
 SPLITS = ("nodes", "chains", "shuffle")
 PLACES = ("first", "anywhere")
@@ -68,12 +66,11 @@ def class_chains(
         with one column per split if there are several; ``hop``, the distance of each node to the
         first node; and ``chain``, the index of its chain.
     """
-    _check_int("num_chains_per_class", num_chains_per_class, 1)
-    _check_int("length", length, 1)
-    _check_int("num_classes", num_classes, 2)
-    _check_int("num_features", num_features, num_classes)
-    if not 0 <= noise < math.inf:
-        raise ArgumentError(f"'noise' must be finite and at least 0 (got {noise!r}); 0 is none")
+    check_int("num_chains_per_class", num_chains_per_class)
+    check_int("length", length)
+    check_int("num_classes", num_classes, 2)
+    check_int("num_features", num_features, num_classes)
+    check_number("noise", noise, "[0, inf)", "0 is none")
     generator = make_generator(seed)
     label = torch.arange(num_classes).repeat_interleave(num_chains_per_class)
     fractions = (train_fraction, val_fraction)
@@ -140,10 +137,10 @@ def color_chains(
         A graph as in :func:`class_chains`; ``hop`` is the distance of each node to the nearest
         coloured node, 0 for coloured nodes.
     """
-    _check_int("num_chains_per_class", num_chains_per_class, 1)
-    _check_int("colored", colored, 3)
-    _check_int("length", length, 1)
-    _check_int("num_features", num_features, COLORS)
+    check_int("num_chains_per_class", num_chains_per_class)
+    check_int("colored", colored, 3)
+    check_int("length", length)
+    check_int("num_features", num_features, COLORS)
     if length < colored:
         raise ArgumentError(
             f"'length' must be at least 'colored', {colored} (got {length}); make the chains "
@@ -231,12 +228,9 @@ def assign_parts(
         A tensor of shape ``(num_nodes,)``, or ``(num_nodes, num_splits)`` for several splits.
     """
     check_choice("split", split, SPLITS)
-    _check_int("num_splits", num_splits, 1)
+    check_int("num_splits", num_splits)
     for name, fraction in zip(("train_fraction", "val_fraction"), fractions, strict=True):
-        if not 0 <= fraction < 1:
-            raise ArgumentError(
-                f"'{name}' must be in [0, 1) (got {fraction!r}); 0.05 is one part in twenty"
-            )
+        check_number(name, fraction, "[0, 1)", "0.05 is one part in twenty")
     unit = label if split == "chains" else label.repeat_interleave(length)
     group = torch.zeros_like(unit) if split == "shuffle" else unit
     splits = []
@@ -272,11 +266,3 @@ def _sizes(count: int, fractions: tuple[float, float], split: str) -> tuple[int,
             f"{fractions[0]} and {fractions[1]} of {count} {unit}); make them smaller"
         )
     return train, val
-
-
-def _check_int(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(
-            f"'{name}' must be an int of at least {least} (got {value!r}); use {name}={least} or "
-            "more"
-        )

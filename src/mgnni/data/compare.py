@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scipy.special import stdtr, stdtrit
 
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, check_number
 
 
 @dataclass(frozen=True)
@@ -94,15 +94,10 @@ def compare(
         raise ArgumentError(f"'a' and 'b' must have at least two values (got {n}); run more splits")
     if not all(math.isfinite(value) for value in (*a, *b)):
         raise ArgumentError("'a' and 'b' must be finite (got nan or inf); leave out failed runs")
-    if not 0 < confidence < 1:
-        raise ArgumentError(
-            f"'confidence' must be between 0 and 1 (got {confidence}); 0.95 is usual"
-        )
-    if test_train_ratio is not None and not 0 < test_train_ratio < math.inf:
-        raise ArgumentError(
-            f"'test_train_ratio' must be positive (got {test_train_ratio}); divide the number of "
-            "test units by the number of training units"
-        )
+    check_number("confidence", confidence, "(0, 1)", "0.95 is usual")
+    if test_train_ratio is not None:
+        hint = "divide the number of test units by the number of training units"
+        check_number("test_train_ratio", test_train_ratio, "(0, inf)", hint)
     differences = [round(x - y, 12) for x, y in zip(a, b, strict=True)]
     mean = statistics.fmean(differences)
     error = statistics.stdev(differences) * math.sqrt(1 / n + (test_train_ratio or 0.0))

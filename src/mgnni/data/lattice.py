@@ -21,7 +21,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from mgnni.data.split import make_generator, random_splits
-from mgnni.errors import ArgumentError, check_choice, check_int
+from mgnni.errors import ArgumentError, check_choice, check_int, check_number
 
 KERNELS = ("power", "exponential")
 MOST_NODES = 2**24
@@ -68,10 +68,7 @@ def lattice(
         nodes of a lattice follow one another.
     """
     hops = _hops(side, dimensions, check_int("num_lattices", num_lattices, least=3))
-    if not 0 <= noise < 0.5:
-        raise ArgumentError(
-            f"'noise' must be at least 0 and below 0.5 (got {noise!r}); 0.1 flips one label in ten"
-        )
+    check_number("noise", noise, "[0, 0.5)", "0.1 flips one label in ten")
     generator = make_generator(seed)
     x = torch.randn(num_lattices, *hops.shape, generator=generator, dtype=torch.float64)
     weight = _kernel(hops, kernel, decay)
@@ -149,11 +146,8 @@ def _hops(side: int, dimensions: int, num_lattices: int = 1) -> Tensor:
 
 def _kernel(hops: Tensor, kernel: str, decay: float) -> Tensor:
     check_choice("kernel", kernel, KERNELS)
-    if not 0 <= decay < math.inf:
-        raise ArgumentError(
-            f"'decay' must be finite and at least 0 (got {decay!r}); 1 is the default, 0 weighs "
-            "all nodes equally"
-        )
+    hint = "1 is the default, 0 weighs all nodes equally"
+    check_number("decay", decay, "[0, inf)", hint)
     size = hops.double()
     weight = size.clamp(min=1) ** -decay if kernel == "power" else torch.exp(-decay * size)
     weight = torch.where(hops == 0, 0.0, weight)

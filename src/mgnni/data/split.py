@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError, DataError
+from mgnni.errors import ArgumentError, DataError, check_number
 
 PARTS = ("train", "val", "test")
 
@@ -138,10 +138,7 @@ def stratified_holdout(labels: Tensor, fraction: float, seed: int) -> Tensor:
     """
     labels = _checked(labels)
     generator = make_generator(seed)
-    if not 0 <= fraction < 1:
-        raise ArgumentError(
-            f"'fraction' must be in [0, 1) (got {fraction!r}); 0.1 holds out a tenth"
-        )
+    check_number("fraction", fraction, "[0, 1)", "0.1 holds out a tenth")
     order = _by_class(labels, generator)
     held, _ = _hold_out(labels, order, round(fraction * order.numel()), generator)
     if fraction > 0 and held.numel() == 0:

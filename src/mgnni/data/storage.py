@@ -11,7 +11,7 @@ from pathlib import Path
 import filelock
 
 from mgnni.data.entry import Entry
-from mgnni.errors import DataError
+from mgnni.errors import DataError, one_line
 
 VARIABLE = "MGNNI_DATA"
 
@@ -54,15 +54,16 @@ def loading(entry: Entry, root: Path, *, on_disk: bool | None = None) -> Iterato
             yield
     except Exception as error:  # PyG's readers raise any error on a damaged file
         if exists:
-            raise damaged(entry, root, _reason(error)) from error
+            raise damaged(entry, root, one_line(error, 200)) from error
         # A failed download leaves empty folders; rmdir removes no other ones.
         above = [folder for folder in place.parents if root in folder.parents]
         for folder in (*sorted(place.rglob("*"), reverse=True), place, *above):
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise DataError(
-            f"{entry.name}: not found in {place}, and the download failed ({_reason(error)}); "
-            f"connect to the network, or set {VARIABLE}=FOLDER to a folder with {entry.place}"
+            f"{entry.name}: not found in {place}, and the download failed "
+            f"({one_line(error, 200)}); connect to the network, or set {VARIABLE}=FOLDER to a "
+            f"folder with {entry.place}"
         ) from error
 
 
@@ -97,8 +98,3 @@ def _lock(entry: Entry, root: Path) -> Iterator[None]:
             root.mkdir(parents=True, exist_ok=True)
             stack.enter_context(filelock.FileLock(root / f".{entry.name}.lock"))
         yield
-
-
-def _reason(error: BaseException) -> str:
-    text = " ".join(str(error).split())[:200]
-    return text if isinstance(error, DataError) else f"{type(error).__name__}: {text}"

@@ -272,7 +272,7 @@ class Task:
         )
 
 
-def stratified_labels(task: Task) -> Tensor:
+def all_labels(task: Task) -> Tensor:
     """Returns all labels, to stratify splits by them or to write them down; not for training.
 
     Args:

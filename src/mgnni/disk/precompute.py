@@ -7,7 +7,6 @@ where it was, and the files are the same as without interruption.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
@@ -25,7 +24,7 @@ from mgnni.disk.matrix_file import read_rows, write_rows
 from mgnni.disk.progress import Progress, SavedProgress
 from mgnni.disk.stored_graph import StoredGraph, blocks
 from mgnni.errors import ArgumentError, DataError, check_choice
-from mgnni.files import atomic_write, read_object
+from mgnni.files import read_object, write_object
 from mgnni.solve.expansion import recurrence
 from mgnni.solve.rounding import LONG_SUM
 from mgnni.solve.stored_terms import StoredTerms
@@ -199,8 +198,7 @@ class Precompute:
             "unit": [float(one) for one in self.unit],
             "gram": self._gram().tolist(),
         }
-        with atomic_write(self.folder / NAME) as file:
-            file.write((json.dumps(content) + "\n").encode())
+        write_object(self.folder / NAME, content, compact=True)
         for number in range(3):
             (self.folder / f"work-{number}.npy").unlink(missing_ok=True)
         (self.folder / PROGRESS).unlink(missing_ok=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mgnni.errors import ArgumentError
-from mgnni.files import atomic_write, read_object
+from mgnni.files import read_object, write_object
 
 
 @dataclass
@@ -61,6 +60,4 @@ class SavedProgress:
 
     def save(self, progress: Progress) -> None:
         """Write the progress; the files that it describes must have been written before."""
-        content = {**self.described, "progress": asdict(progress)}
-        with atomic_write(self.path) as file:
-            file.write(json.dumps(content).encode())
+        write_object(self.path, {**self.described, "progress": asdict(progress)})

@@ -15,7 +15,6 @@ A folder with these NumPy files is a stored graph:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mgnni.errors import ArgumentError, DataError
-from mgnni.files import atomic_write, read_object
+from mgnni.files import read_object, write_object
 from mgnni.graph.csr import csr
 from mgnni.graph.propagation import Propagation
 
@@ -99,8 +98,7 @@ class StoredGraph:
         """Write the description, after all other files."""
         data = {"format": FORMAT, **asdict(self)}
         del data["folder"]
-        with atomic_write(self.folder / NAME) as file:
-            file.write((json.dumps(data, indent=2) + "\n").encode())
+        write_object(self.folder / NAME, data)
 
     def array(self, name: str) -> NDArray[Any]:
         """Return one of the files, memory-mapped for reading."""

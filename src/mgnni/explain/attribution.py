@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from mgnni.explain.gradients import mean_gradients
-from mgnni.explain.input_gradients import apply_input_map, input_gradients
+from mgnni.explain.input_gradients import input_gradients
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.solve import solve_equilibrium
-from mgnni.layers.blocks import DirectedEquilibrium
+from mgnni.layers.blocks import DirectedEquilibrium, state_names
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.heads import ResidualHead
 from mgnni.models.mgnni import MGNNI
@@ -110,20 +110,13 @@ def attribute_equilibrium(
     rows = slice(None) if node is None else slice(node, node + 1)
     batch = propagation.graph_of_node() if node is None else None
 
-    def bias_of(x: Tensor) -> Tensor:
-        bias = apply_input_map(model.input_map, x, propagation)
-        for block in model.blocks:
-            bias = block(bias, propagation)
-        return bias
-
     def states(bias: Tensor) -> Tensor:
         return model.fused_states(model.equilibrium(bias, propagation), bias)
 
     def output(z: Tensor, x: Tensor) -> Tensor:
-        logits = model.in_units(model.head(model.fusion(z)[0], x, batch, 1))
-        return logits[0] @ cotangent
+        return model.read_out(z, x, batch, 1)[0][0] @ cotangent
 
-    bias, start = bias_of(x), bias_of(baseline)
+    bias, start = model.bias(x, propagation), model.bias(baseline, propagation)
     ends = [states(bias)[:, rows], x[rows]]
     starts = [states(start)[:, rows], baseline[rows]]
     of_states, of_features = mean_gradients(output, starts, ends, steps)
@@ -139,7 +132,11 @@ def attribute_equilibrium(
     u = torch.stack(adjoints)
 
     if len(model.blocks):  # every block mixes nodes
-        (grads,) = mean_gradients(lambda x: (u * bias_of(x)).sum((1, 2)), [baseline], [x], steps)
+
+        def weighted(x: Tensor) -> Tensor:
+            return (u * model.bias(x, propagation)).sum((1, 2))
+
+        (grads,) = mean_gradients(weighted, [baseline], [x], steps)
         nodes, features = ((x - baseline) * grads).sum(2), (x - baseline) * grads.sum(0)
     else:
         nodes = (u * (bias - start)).sum(2)
@@ -161,18 +158,18 @@ def equilibrium_paths(model: MGNNI, propagation: Propagation) -> list[Path]:
         model (MGNNI): The model.
         propagation (Propagation): The operator of the graph.
     """
-    layer, parts = model.equilibrium, []
+    layer, names = model.equilibrium, iter(state_names(model))
     if isinstance(layer, DirectedEquilibrium):
-        parts += [(layer.along, propagation, ""), (layer.against, propagation.adjoint(), "-out")]
+        parts = [(layer.along, propagation), (layer.against, propagation.adjoint())]
     else:
-        parts += [(layer, propagation, "")]
+        parts = [(layer, propagation)]
     paths = [
-        Path(f"{scale}{suffix}" if suffix else scale, operator, part, place)
-        for part, operator, suffix in parts
+        Path(next(names), operator, part, place)
+        for part, operator in parts
         if part is not None
-        for place, scale in enumerate(part.scales)
+        for place in range(len(part.scales))
     ]
-    return [*paths, Path("bias")] if model.skip else paths
+    return [*paths, *map(Path, names)]  # the bias, if it is among the states
 
 
 def pulled_back(path: Path, cotangent: Tensor) -> Tensor:

@@ -20,19 +20,6 @@ from mgnni.layers.input_map import GraphInput
 from mgnni.layers.mlp import MLP
 
 
-def apply_input_map(input_map: nn.Module, x: Tensor, propagation: Propagation) -> Tensor:
-    """Return the bias of the equations.
-
-    Args:
-        input_map (torch.nn.Module): The input map of :class:`~mgnni.MGNNI`.
-        x (Tensor): Node features, shape ``(num_nodes, in_channels)``.
-        propagation (Propagation): The operator of the graph.
-    """
-    reads_graph = isinstance(input_map, GraphInput)
-    bias: Tensor = input_map(x, propagation) if reads_graph else input_map(x)
-    return bias
-
-
 def input_gradients(
     input_map: nn.Module,
     x: Tensor,

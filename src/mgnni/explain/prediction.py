@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +21,6 @@ from mgnni.models.mgnni import MGNNI
 from mgnni.range.hops import influence_hops
 from mgnni.range.measure import accurate
 from mgnni.train.fitted import Fitted
-from mgnni.train.inputs import check_bound_graph, check_graphs, model_inputs
-from mgnni.train.learner import prepared
 
 BASELINES = ("zero", "mean")
 OTHERS = "others"  # the mean of all other logits
@@ -88,9 +87,8 @@ def explain_graphs(
             (default: :obj:`None`)
         **options (optional): Further arguments of :func:`explain_model`.
     """
-    check_graphs(graphs, fitted.num_features)
-    check_bound_graph(fitted.config, graphs, fitted.graph)
-    counts = [int(graph.num_nodes) if fitted.level == "node" else 1 for graph in graphs]
+    inputs = fitted.inputs(graphs)
+    counts = [int(graph.num_nodes) if fitted.level == "node" else 1 for graph in inputs]
     if not isinstance(index, int) or not 0 <= index < sum(counts):
         raise ArgumentError(
             f"'index' must be a {fitted.level} between 0 and {sum(counts) - 1} (got {index!r}); "
@@ -99,7 +97,7 @@ def explain_graphs(
     place, row = 0, index
     while row >= counts[place]:
         row, place = row - counts[place], place + 1
-    graph: Data = model_inputs(prepared(graphs[place], fitted.config))
+    graph = inputs[place]
     return explain_model(
         fitted.model(run),
         graph.x,
@@ -174,13 +172,23 @@ def explain_model(
     weight = None if edge_weight is None else edge_weight.detach().double()
     options = {} if batch is None else {"batch": batch}
 
-    def logits(x: Tensor) -> Tensor:
+    def outputs(x: Tensor) -> Tensor:
         graph = (edge_index,) if weight is None else (edge_index, weight)
         rows: Tensor = exact(x, *graph, **options)
-        return rows[0 if node is None else node]
+        return rows
+
+    def logits(x: Tensor) -> Tensor:
+        return outputs(x)[0 if node is None else node]
 
     with torch.no_grad():
-        found = logits(x)
+        rows = outputs(x)
+    if len(rows) != (1 if node is None else len(x)):
+        raise ArgumentError(
+            f"'node' must be {'a node' if node is None else 'None'} for this model (got {node}), "
+            f"which returns {len(rows)} rows for {len(x)} nodes; name a node if it returns a row "
+            "for each"
+        )
+    found = rows[0 if node is None else node]
     if regression and against is not None:
         raise ArgumentError("'against' compares two classes (got a model of numbers); leave it out")
     likely = (class_index or 0) if regression else int(found.argmax())
@@ -195,9 +203,15 @@ def explain_model(
         operator = exact.propagation(x, edge_index, weight, batch)
     else:
         operator = Propagation.from_edge_index(edge_index, x.size(0), dtype=torch.float64)
+    result = None
     if isinstance(exact, MGNNI):
+        exact.memory = "fast"  # gradients are batched, which blocks of rows do not support
         result = attribute_equilibrium(exact, x, operator, start, node, cotangent, steps)
-    else:
+        # A subclass or a hook may return something else than the equilibrium attributes.
+        if not math.isclose(result.output, float(found @ cotangent), rel_tol=1e-6, abs_tol=1e-9):
+            result = None
+    attributed_exactly = result is not None
+    if result is None:
         result = attribute_model(lambda x: logits(x) @ cotangent, x, start, steps)
     contributions = result.nodes.cpu()
     hops = None
@@ -221,7 +235,7 @@ def explain_model(
         features=result.features.cpu(),
         hops=hops,
         edge_index=edge_index.cpu(),
-        exact=isinstance(exact, MGNNI),
+        exact=attributed_exactly,
         steps=steps,
     )
 

@@ -20,8 +20,6 @@ from mgnni.layers.reservoir import Reservoir
 from mgnni.layers.steady_state import SteadyState
 from mgnni.models.base import GraphModel
 from mgnni.train.fitted import Fitted
-from mgnni.train.inputs import check_bound_graph, check_graphs, model_inputs
-from mgnni.train.learner import prepared
 from mgnni.version import __version__
 
 SUFFIX = ".pt2"
@@ -73,9 +71,7 @@ def export_program(
     """
     model = fitted.model(run)
     _check(fitted, model)
-    check_graphs(graphs, fitted.num_features)
-    check_bound_graph(fitted.config, graphs, fitted.graph)
-    batch = Batch.from_data_list([model_inputs(prepared(one, fitted.config)) for one in graphs])
+    batch = Batch.from_data_list(fitted.inputs(graphs))
     several = batch.batch if len(graphs) > 1 else None
     x = batch.x.to(next(model.parameters()).dtype)
     propagation = model.propagation(x, batch.edge_index, batch.edge_weight, several)

@@ -12,6 +12,7 @@ from mgnni.graph.csr import Pattern
 from mgnni.graph.edges import Adjacency, check_batch, check_weight, read_edges
 from mgnni.graph.normalize import NORMALIZATIONS, Bound, normalize, prove
 
+ROUNDING = 8  # units in the last place by which the directions of an edge may differ
 FLOWS = ("source_to_target", "target_to_source")
 
 
@@ -63,7 +64,7 @@ def build(
     """
     kind = check_choice("normalization", normalization, (*NORMALIZATIONS, "auto"))
     to_target = check_choice("flow", flow, FLOWS) == "source_to_target"
-    edge_index, num_nodes, edge_weight = read_edges(edge_index, num_nodes, edge_weight, flow)
+    edge_index, num_nodes, edge_weight = read_edges(edge_index, num_nodes, edge_weight)
     weight, dtype = check_weight(edge_weight, edge_index, dtype, nonnegative=kind != "none")
     num_graphs = check_batch(batch, batch_size, edge_index, num_nodes)
     if self_loops:
@@ -76,6 +77,9 @@ def build(
         edge_index[scatter] * num_nodes + edge_index[gather], return_inverse=True
     )
     weight = weight.new_zeros(key.numel()).index_add(0, position, weight)
+    if edge_weight is not None:
+        precision = min(torch.finfo(one).eps for one in (edge_weight.dtype, torch.float32))
+        weight = _without_rounding(key, num_nodes, weight, ROUNDING * precision)
     row, col = key // max(num_nodes, 1), key % max(num_nodes, 1)
     pattern = Pattern.from_sorted(row, col, num_nodes)
     source, target = (col, row) if to_target else (row, col)
@@ -102,6 +106,32 @@ def build(
     if to_target:
         bound = bound.transposed()
     return Parts(pattern, weight, entries.to(dtype), symmetric, bound, kind, num_graphs)
+
+
+def _without_rounding(key: Tensor, num_nodes: int, weight: Tensor, rtol: float) -> Tensor:
+    """Return weights where both directions of an edge are equal if they were up to rounding.
+
+    The sums of duplicate edges, as in :func:`torch_geometric.utils.to_undirected`, depend on the
+    order of the duplicates. Gradients are those of each direction.
+
+    Args:
+        key (Tensor): Row times ``num_nodes`` plus column of each entry, ascending.
+        num_nodes (int): Number of nodes.
+        weight (Tensor): Weight of each entry.
+        rtol (float): Largest relative difference that counts as rounding.
+
+    Shapes:
+        - **key, weight, output:** ``(nnz,)``
+    """
+    if not key.numel():
+        return weight
+    mirrored = key % num_nodes * num_nodes + key // num_nodes
+    place = torch.searchsorted(key, mirrored).clamp(max=key.numel() - 1)
+    one = weight.detach()
+    other = torch.where(key[place] == mirrored, one[place], one)
+    size = torch.maximum(one.abs(), other.abs())
+    close = (one - other).abs() <= rtol * size
+    return weight + torch.where(close, (other - one) / 2, 0.0)
 
 
 def is_symmetric(pattern: Pattern, values: Tensor) -> bool:

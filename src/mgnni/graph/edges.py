@@ -72,7 +72,7 @@ def components(edge_index: Adjacency) -> tuple[Tensor, ...]:
 
 
 def read_edges(
-    edge_index: Adjacency, num_nodes: int | None, edge_weight: Tensor | None, flow: str
+    edge_index: Adjacency, num_nodes: int | None, edge_weight: Tensor | None
 ) -> tuple[Tensor, int, Tensor | None]:
     """Return a 64-bit edge index, the number of nodes and the edge weights.
 
@@ -83,7 +83,6 @@ def read_edges(
         edge_index (Tensor, EdgeIndex or SparseTensor): The graph.
         num_nodes (int, optional): Number of nodes; :obj:`None` if ``edge_index`` knows it.
         edge_weight (Tensor, optional): Edge weights.
-        flow (str): The flow of messages.
 
     Shapes:
         - **output:** edge index ``(2, num_edges)``, weights ``(num_edges,)``
@@ -94,11 +93,6 @@ def read_edges(
             raise ArgumentError(
                 "'edge_weight' must be None with a sparse adjacency (got both), whose values are "
                 "the weights; pass edge_index and edge_weight, or the sparse matrix alone"
-            )
-        if flow != "source_to_target":
-            raise ArgumentError(
-                f"'flow' must be 'source_to_target' with a sparse adjacency (got {flow!r}), as in "
-                "PyG; pass the transposed matrix instead, adj_t.t()"
             )
         index, edge_weight, known = _from_sparse(edge_index)
         if num_nodes not in (None, known):
@@ -218,6 +212,11 @@ def check_weight(
             f"'edge_weight' must be floating point (got {edge_weight.dtype}); use .float()"
         )
     _check_device("edge_weight", edge_weight, edge_index)
+    if torch._C._functorch.is_batchedtensor(edge_weight):
+        raise ArgumentError(
+            "'edge_weight' must not be batched by vmap (got a batch), because all samples share "
+            "one operator; loop over the graphs instead"
+        )
     if num_edges:
         low, high = torch.stack(edge_weight.detach().aminmax()).tolist()
         if not (low > float("-inf") and high < float("inf")):

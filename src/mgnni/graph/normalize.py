@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError
+from mgnni.errors import check_number
 
 NORMALIZATIONS = ("sym", "dir", "out", "row", "none")
 DUAL = {"frobenius": "frobenius", "max": "sum", "sum": "max"}  # norms in which transposes contract
@@ -136,11 +136,7 @@ def prove(
     """
     frobenius = NodeNorm("frobenius")
     if norm_bound is not None:
-        if not isinstance(norm_bound, (int, float)) or not 0 <= norm_bound < float("inf"):
-            raise ArgumentError(
-                f"'norm_bound' must be finite and non-negative (got {norm_bound!r}); leave it out "
-                "to use the proven bound"
-            )
+        check_number("norm_bound", norm_bound, "[0, inf)", "leave it out to use the proven bound")
         return Bound(float(norm_bound), frobenius, "||S||_2 bounded by the caller, not checked")
     if weight.numel() == 0:
         return Bound(0.0, frobenius, "no edges, so S = 0")

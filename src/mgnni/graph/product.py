@@ -100,44 +100,76 @@ def check_one_operator(values_dim: int | None) -> None:
 
 
 class Product(torch.autograd.Function):
-    r"""The product :math:`P X`, twice differentiable in the entries of ``P`` and in ``X``."""
+    r"""The product :math:`P X` or :math:`P^{\top} X`, differentiable in ``P`` and in ``X``.
+
+    The entries of ``P`` are an argument of their own, so that a map that multiplies by ``P`` can be
+    differentiated any number of times, in them too.
+    """
 
     @staticmethod
-    def forward(values: Tensor, x: Tensor, propagation: Propagation) -> Tensor:
+    def forward(values: Tensor, x: Tensor, propagation: Propagation, adjoint: bool) -> Tensor:
         """Multiply outside of autograd."""
-        return propagation.multiply(x)
+        return (propagation.adjoint() if adjoint else propagation).multiply(x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """Save the features for the gradient of the entries."""
-        _, x, ctx.propagation = inputs
-        ctx.save_for_backward(x)
+        """Save entries and features for their gradients."""
+        values, x, ctx.propagation, ctx.adjoint = inputs
+        ctx.save_for_backward(values, x)
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[Any, ...], values: Tensor, x: Tensor, propagation: Propagation
+        info: Any,
+        in_dims: tuple[Any, ...],
+        values: Tensor,
+        x: Tensor,
+        propagation: Propagation,
+        adjoint: bool,
     ) -> tuple[Tensor, int]:
         """Multiply a batch of features as additional columns."""
         check_one_operator(in_dims[0])
         wide = x.movedim(in_dims[1], 1)  # shape: (num_nodes, batch, channels)
-        product: Tensor = Product.apply(  # type: ignore[no-untyped-call]
-            values, wide.flatten(1), propagation
-        )
+        product = multiplied(values, wide.flatten(1), propagation, adjoint)
         return product.view(wide.shape), 1
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Multiply by the transpose."""
-        (x,) = ctx.saved_tensors
+        values, x = ctx.saved_tensors
         (grad,) = grads
-        wants_values, wants_x, _ = ctx.needs_input_grad
+        wants_values, wants_x, *_ = ctx.needs_input_grad
+        grad_values = grad_x = None
         with torch.autocast(grad.device.type, enabled=False):  # there is no sparse bf16 product
-            grad_values = ctx.propagation.pattern.sampled_product(grad, x) if wants_values else None
-            grad_x = ctx.propagation.adjoint().apply(grad) if wants_x else None
-        return grad_values, grad_x, None
+            if wants_values:
+                left, right = (x, grad) if ctx.adjoint else (grad, x)
+                grad_values = ctx.propagation.pattern.sampled_product(left, right)
+            if wants_x:
+                grad_x = multiplied(values, grad, ctx.propagation, not ctx.adjoint)
+        return grad_values, grad_x, None, None
 
 
-def propagated(propagation: Propagation, x: Tensor) -> Tensor:
+def multiplied(
+    values: Tensor, x: Tensor, propagation: Propagation, adjoint: bool = False
+) -> Tensor:
+    r"""Return :math:`P X` or :math:`P^{\top} X`, with the entries of ``P`` as an argument.
+
+    Args:
+        values (Tensor): The entries of ``propagation``, to which gradients go.
+        x (Tensor): Node features.
+        propagation (Propagation): The operator.
+        adjoint (bool, optional): Whether to multiply by the transpose. (default: :obj:`False`)
+
+    Shapes:
+        - **values:** ``(nnz,)``
+        - **x, output:** ``(num_nodes, channels)``
+    """
+    product: Tensor = Product.apply(  # type: ignore[no-untyped-call]
+        values, x, propagation, adjoint
+    )
+    return product
+
+
+def propagated(propagation: Propagation, x: Tensor, values: Tensor | None = None) -> Tensor:
     """Return the product of an operator and node features, differentiable in both.
 
     While torch traces, the product is one op of the recorded graph.
@@ -145,13 +177,19 @@ def propagated(propagation: Propagation, x: Tensor) -> Tensor:
     Args:
         propagation (Propagation): The operator.
         x (Tensor): Node features.
+        values (Tensor, optional): The entries of the operator as an argument.
+            (default: :obj:`None`)
 
     Shapes:
         - **x, output:** ``(num_nodes, channels)``
+        - **values:** ``(nnz,)``
     """
-    product: Tensor
-    if torch.compiler.is_compiling():
-        product = torch.ops.mgnni.propagate(*OpArguments.of(propagation), x)
-    else:
-        product = Product.apply(propagation.values, x, propagation)  # type: ignore[no-untyped-call]
-    return product
+    if x.size(0) != propagation.num_nodes or x.dtype is not propagation.dtype:
+        raise ArgumentError(
+            f"'x' must have {propagation.num_nodes} rows of {propagation.dtype}, one per node (got "
+            f"{x.size(0)} of {x.dtype}); convert one of them with .to(dtype)"
+        )
+    if values is None and torch.compiler.is_compiling():
+        product: Tensor = torch.ops.mgnni.propagate(*OpArguments.of(propagation), x)
+        return product
+    return multiplied(propagation.values if values is None else values, x, propagation)

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError
+from mgnni.errors import ArgumentError, check_int
 from mgnni.graph.build import build
 from mgnni.graph.core import Core, core_of, restricted
 from mgnni.graph.csr import Pattern, SparseMatrix
@@ -93,22 +93,19 @@ class Propagation(SparseMatrix):
         r"""Build the operator of a graph.
 
         Args:
-            edge_index (Tensor, EdgeIndex or SparseTensor): Source and target node of each edge,
-                or, as in PyG, the transposed sparse adjacency ``adj_t``: a :obj:`torch.sparse`
-                COO, CSR or CSC tensor or a ``torch_sparse.SparseTensor`` with targets as rows,
-                sources as columns and edge weights as values. Duplicate edges add up.
-            num_nodes (int, optional): Number of nodes, including isolated ones. Only optional if
-                ``edge_index`` knows it, as sparse matrices do. (default: :obj:`None`)
-            edge_weight (Tensor, optional): Edge weights; all ones if :obj:`None`. May require
-                gradients. (default: :obj:`None`)
+            edge_index (Tensor, EdgeIndex or SparseTensor): Source and target of each edge, or
+                PyG's ``adj_t``, a sparse COO, CSR or CSC tensor or a ``torch_sparse.SparseTensor``
+                with targets as rows and weights as values. Duplicate edges add up.
+            num_nodes (int, optional): Number of nodes; optional for a sparse ``edge_index``.
+                (default: :obj:`None`)
+            edge_weight (Tensor, optional): Edge weights, which may require gradients; all ones if
+                :obj:`None`. (default: :obj:`None`)
             normalization (str, optional): ``"sym"``, ``"dir"``, ``"out"``, ``"row"`` or
                 ``"none"``, see :mod:`mgnni.graph.normalize`. ``"auto"`` is ``"sym"`` for
                 undirected and ``"dir"`` for directed graphs. PyG's ``normalize=True`` corresponds
-                to ``"sym"`` for undirected graphs, and ``normalize=False`` to ``"none"``.
-                (default: ``"auto"``)
-            self_loops (bool, optional): Whether to use :math:`A + I` in place of :math:`A`. Unlike
-                in PyG, the weight of an existing self-loop is increased by one.
-                (default: :obj:`True`)
+                to ``"sym"``, and ``normalize=False`` to ``"none"``. (default: ``"auto"``)
+            self_loops (bool, optional): Whether to use :math:`A + I`. Unlike in PyG, the weight of
+                an existing self-loop is increased by one. (default: :obj:`True`)
             add_self_loops (bool, optional): PyG's name for ``self_loops``. Pass only one of them.
             flow (str, optional): The flow of messages, as in PyG (``"source_to_target"`` or
                 ``"target_to_source"``). (default: ``"source_to_target"``)
@@ -128,10 +125,8 @@ class Propagation(SparseMatrix):
             - **batch:** :math:`(|\mathcal{V}|)`
         """
         if self_loops is not None and add_self_loops is not None:
-            raise ArgumentError(
-                f"'add_self_loops' must be None if self_loops is given (got {add_self_loops!r} and "
-                f"{self_loops!r}), which means the same; pass one of them"
-            )
+            got = f"(got {add_self_loops!r} and {self_loops!r})"
+            raise ArgumentError(f"'add_self_loops' must be None with self_loops {got}; pass one")
         loops = add_self_loops if self_loops is None else self_loops
         parts = build(
             edge_index,
@@ -195,9 +190,9 @@ class Propagation(SparseMatrix):
     @property
     def largest_graph(self) -> int:
         """Largest number of nodes of a graph."""
-        if self.batch is None:
+        if self.batch is None or not self.num_nodes:
             return self.num_nodes
-        return int(torch.bincount(self.batch).max()) if self.num_nodes else 0
+        return int(torch.bincount(self.batch).max())
 
     # Cached results are also used in training, so none of them may be an inference tensor.
 
@@ -215,19 +210,24 @@ class Propagation(SparseMatrix):
         """The part in which equations are coupled, if it is much smaller than the graph."""
         return core_of(self)
 
-    def apply(self, x: Tensor, power: int = 1) -> Tensor:
+    def apply(self, x: Tensor, power: int = 1, *, values: Tensor | None = None) -> Tensor:
         r"""Return :math:`P^{k} X`, differentiable in ``x`` and in the edge weights.
 
         Args:
             x (Tensor): Node features.
             power (int, optional): The power :math:`k`. (default: :obj:`1`)
+            values (Tensor, optional): :attr:`values` as an argument, for a map of
+                :func:`~mgnni.implicit_fixed_point` that has them among its ``params``.
+                (default: :obj:`None`)
 
         Shapes:
             - **input:** :math:`(|\mathcal{V}|, F)`
+            - **values:** :math:`(\mathrm{nnz})`
             - **output:** :math:`(|\mathcal{V}|, F)`
         """
+        check_int("power", power, least=0)
         for _ in range(power):
-            x = propagated(self, x)
+            x = propagated(self, x, values)
         return x
 
     def adjoint(self) -> Propagation:

@@ -28,6 +28,7 @@ class Gram(NamedTuple):
     settings: tuple[float, str]  # eps, and which norm
     weight: Tensor
     norm: Tensor
+    version: int  # of the weight, which the caller holds too
 
 
 class _Solved(NamedTuple):
@@ -96,7 +97,8 @@ class Cache:
         if bool(equations.operator.max_over_processes(torch.tensor(float(changed)))):
             return None
         solution = last.solution
-        return Solution(solution.z.detach(), solution.hop, solution.records)
+        # A copy: callers may change their states in place.
+        return Solution(solution.z.clone(), solution.hop, solution.records)
 
     def keep_solution(self, plan: Plan, bias: Tensor, solution: Solution) -> None:
         """Keeps a solution in place of the last one."""

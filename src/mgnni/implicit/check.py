@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from mgnni.errors import (
     ConvergenceError,
     ConvergenceWarning,
     NotContractiveError,
+    check_number,
 )
 from mgnni.graph.propagation import Propagation
 from mgnni.solve.result import Options, SolveStats, Status
@@ -20,12 +22,8 @@ from mgnni.solve.result import Options, SolveStats, Status
 
 def check_gamma(gamma: float) -> float:
     """Returns ``gamma`` if it lies in [0, 1)."""
-    if not isinstance(gamma, (int, float)) or not 0 <= gamma < 1:
-        raise ArgumentError(
-            f"'gamma' must lie in [0, 1), so that the equation contracts (got {gamma}); 0.8 is "
-            "the paper's choice"
-        )
-    return float(gamma)
+    hint = "the equation contracts if gamma is below 1; 0.8 is the paper's choice"
+    return check_number("gamma", gamma, "[0, 1)", hint)
 
 
 def check_scales(scales: Sequence[int]) -> tuple[int, ...]:
@@ -34,25 +32,24 @@ def check_scales(scales: Sequence[int]) -> tuple[int, ...]:
         raise ArgumentError(
             f"'scales' must be a sequence of at least one int (got {scales!r}); write (1, 2)"
         )
-    for scale in scales:
-        check_scale(scale, "scales")
-    if len(set(scales)) < len(scales):
+    found = tuple(check_scale(scale, "scales") for scale in scales)
+    if len(set(found)) < len(found):
         raise ArgumentError(
-            f"'scales' must not repeat a scale (got {tuple(scales)}); duplicate scales are "
-            "redundant, so remove one"
+            f"'scales' must not repeat a scale (got {found}); duplicate scales are redundant, so "
+            "remove one"
         )
-    return tuple(scales)
+    return found
 
 
 def check_scale(scale: int, name: str = "scale") -> int:
     """Returns ``scale`` if it is a positive integer."""
-    if not isinstance(scale, int) or isinstance(scale, bool) or scale < 1:
-        kind = "hold ints" if name == "scales" else "be an int"
-        raise ArgumentError(
-            f"'{name}' must {kind} of at least 1, the number of hops per step (got {scale!r}); "
-            "use 1 for direct neighbors"
-        )
-    return scale
+    if isinstance(scale, (int, numpy.integer)) and not isinstance(scale, bool) and scale >= 1:
+        return int(scale)
+    kind = "hold ints" if name == "scales" else "be an int"
+    raise ArgumentError(
+        f"'{name}' must {kind} of at least 1, the number of hops per step (got {scale!r}); use 1 "
+        "for direct neighbors"
+    )
 
 
 def check_options(tol: float, max_iter: int | None) -> None:
@@ -112,10 +109,7 @@ def check_contraction(contraction: float | None) -> None:
     """Checks the Lipschitz constant, if one is given."""
     if contraction is None:
         return
-    if not isinstance(contraction, (int, float)) or not contraction >= 0:
-        raise ArgumentError(
-            f"'contraction' must lie in [0, 1) (got {contraction!r}); leave it out if none is known"
-        )
+    check_number("contraction", contraction, "[0, inf]", "leave it out if none is known")
     if contraction >= 1:
         raise NotContractiveError(
             f"'contraction' must be below 1 (got {contraction}); leave it out if the map is not "
@@ -176,7 +170,13 @@ def check_map(map: Callable[..., Tensor], z0: Tensor, params: Sequence[Tensor]) 
     """
     with torch.autocast(z0.device.type, enabled=False):
         fixed = [param.detach() for param in params]
-        image = map(z0.detach(), *fixed)
+        states = z0.detach().clone()
+        image = map(states, *fixed)
+    if not states.is_inference() and states._version:
+        raise ArgumentError(
+            "'map' must not change the states in place (got a map that does), because they are "
+            "compared with the next ones; use z * 0.5 in place of z.mul_(0.5)"
+        )
     if not isinstance(image, Tensor) or image.shape != z0.shape or image.dtype is not z0.dtype:
         got = f"{image.dtype}, {tuple(image.shape)}" if isinstance(image, Tensor) else type(image)
         raise ArgumentError(

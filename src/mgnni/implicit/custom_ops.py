@@ -24,8 +24,8 @@ from mgnni.solve.result import Options, SolveLog
 from mgnni.solve.weights import Weights
 
 SETTINGS = (
-    "Tensor? cache, int[] scales, float gamma, float? gram, str solver, float tol, int? max_iter, "
-    "bool warm_start, str memory, str on_failure, bool grad_enabled"
+    "Tensor? cache, int[] scales, float gamma, float? psd_norm, str solver, float tol, "
+    "int? max_iter, bool warm_start, str memory, str on_failure, bool grad_enabled"
 )
 KEPT = 8  # layers of a model without handles whose weights are remembered per operator
 
@@ -50,7 +50,7 @@ class _Settings(NamedTuple):
     cache: Tensor | None
     scales: list[int]
     gamma: float
-    gram: float | None
+    psd_norm: float | None
     solver: str
     tol: float
     max_iter: int | None
@@ -62,7 +62,7 @@ class _Settings(NamedTuple):
     def cache_of(self, operator: Propagation, weight: Tensor) -> Cache:
         """Returns the cache of the layer, or another one if it was exported."""
         cache = None if self.cache is None else Cache.find(self.cache)
-        return _cache_of(operator, Weights(weight, self.gram)) if cache is None else cache
+        return _cache_of(operator, Weights(weight, self.psd_norm)) if cache is None else cache
 
     def request(self, operator: Propagation, cache: Cache) -> Request:
         """Returns the request to solve the equations."""
@@ -70,7 +70,7 @@ class _Settings(NamedTuple):
             operator,
             tuple(self.scales),
             self.gamma,
-            self.gram,
+            self.psd_norm,
             Options(*self[4:-1]),
             cache,
             cache.log,

@@ -59,7 +59,7 @@ class Request:
     propagation: Propagation
     scales: tuple[int, ...]
     gamma: float
-    gram: float | None
+    psd_norm: float | None
     options: Options
     cache: Cache | None
     log: SolveLog = field(default_factory=SolveLog)
@@ -87,7 +87,7 @@ class Request:
     def prepare(self, weight: Tensor) -> Plan:
         """Returns the plan for a weight."""
         agreed = self.propagation.agreed if self.propagation.is_sharded else None
-        weights = Weights(weight.detach(), self.gram, agreed=agreed)
+        weights = Weights(weight.detach(), self.psd_norm, agreed=agreed)
         equations = Equations(self.propagation, self.scales, self.gamma, weights)
         # A copy of wide weights is as large as many states.
         low = self.options.memory != "fast" and weights.channels > WIDE
@@ -129,9 +129,9 @@ class Equilibrium(torch.autograd.Function):
         request.plan = plan
         request.hop = solution.hop if fast else None
         if order == 0:
-            request.log.forward_records = (solution.records,)
+            request.log.forward_records += (solution.records,)
         elif order == 1:
-            request.log.backward_records = (solution.records,)
+            request.log.backward_records += (solution.records,)
         if plan.synchronises or not request.deferred:
             request.check(solution.records, plan.equations.weights.tensor, bias)
         return solution.z
@@ -176,7 +176,7 @@ def equilibria(
     *,
     options: Options = Options(),  # noqa: B008 (immutable)
     cache: Cache | None = None,
-    gram: float | None = None,
+    psd_norm: float | None = None,
     adjoint: bool = False,
 ) -> tuple[Tensor, SolveLog]:
     r"""Solves the equations of all scales together, differentiably.
@@ -189,7 +189,7 @@ def equilibria(
         gamma (float): The factor :math:`\gamma`.
         options (Options, optional): How to solve.
         cache (Cache, optional): What the layer keeps between passes.
-        gram (float, optional): Bound on the Frobenius norm of weights that are symmetric,
+        psd_norm (float, optional): Bound on the Frobenius norm of weights that are symmetric,
             positive semidefinite and of spectral norm at most one, as
             :func:`mgnni.normalized_gram` returns them. :obj:`None` if this is not known.
             (default: :obj:`None`)
@@ -210,13 +210,13 @@ def equilibria(
         handle = cache.handle if compiled and cache is not None else None
         z = torch.ops.mgnni.equilibrium(
             *OpArguments.of(propagation, adjoint),
-            *(weight, bias, handle, scales, gamma, gram),
+            *(weight, bias, handle, scales, gamma, psd_norm),
             *(options.solver, options.tol, options.max_iter, options.warm_start),
             *(options.memory, options.on_failure, torch.is_grad_enabled()),
         )[0]
         return z, SolveLog()
     propagation = propagation.adjoint() if adjoint else propagation
-    request = Request(propagation, scales, gamma, gram, options, cache)
+    request = Request(propagation, scales, gamma, psd_norm, options, cache)
     if cache is not None:
         cache.log = request.log
     values = propagation.values if propagation.values.requires_grad else None

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.func import vjp, vmap
 
-from mgnni.errors import check_choice
+from mgnni.errors import ArgumentError, check_choice
 from mgnni.graph.normalize import NodeNorm
 from mgnni.implicit.check import (
     check_contraction,
@@ -227,6 +227,12 @@ def implicit_fixed_point(
         check_choice("norm", norm, NORMS)
     check_contraction(contraction)
     check_states(z0, batch, num_graphs)
+    given = params if isinstance(params, (tuple, list)) else (None,)
+    if not all(isinstance(one, Tensor) for one in given):
+        raise ArgumentError(
+            "'params' must be a sequence of tensors (got "
+            f"{type(params).__name__}); write (weight,) for a single one"
+        )
     check_map(map, z0, params)
     log = SolveLog() if log is None else log
     problem = FixedPoint(StateNorm.of(norm), contraction, solver, tol, max_iter, batch, num_graphs)

@@ -110,12 +110,15 @@ def _cached(factor: Tensor, eps: float, norm: str, cache: Cache) -> tuple[Tensor
         or last.settings != (eps, norm)
         or last.factor.shape != factor.shape
         or last.factor.dtype != factor.dtype
+        or last.weight._version != last.version
         or not torch.equal(last.factor, factor)
     ):
         cache.gram = last = None  # free the old entry before allocating the new one
-        last = Gram(factor.detach().clone(), (eps, norm), *_gram_and_norm(factor, eps, norm))
-        # Inference tensors cannot be used in training.
-        cache.gram = None if last.weight.is_inference() else last
+        weight, size = _gram_and_norm(factor, eps, norm)
+        if weight.is_inference():  # cannot be used in training, and has no version
+            return weight, size
+        last = Gram(factor.detach().clone(), (eps, norm), weight, size, weight._version)
+        cache.gram = last
     return last.weight.detach(), last.norm.detach()
 
 

@@ -48,7 +48,7 @@ class AttentionConv(pyg.GATConv):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         super().__init__(in_channels, out_channels, heads, add_self_loops=False, **kwargs)
-        self.attention_dropout = Dropout(attention_dropout)
+        self.attention_dropout = Dropout(attention_dropout, "edge")
 
     def edge_updater(self, edge_index: Pattern, alpha: tuple[Tensor, Tensor], **_: Any) -> Tensor:
         r"""Return the attention coefficients of all entries.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +61,7 @@ class DirectedEquilibrium(nn.Module):
     @property
     def log(self) -> SolveLog:
         """How the last pass was solved."""
-        return merged_log(part.log for part in (self.along, self.against) if part is not None)
+        return SolveLog.merged(part.log for part in (self.along, self.against) if part is not None)
 
 
 class ResidualBlock(nn.Module):
@@ -110,19 +110,6 @@ class ResidualBlock(nn.Module):
         return h + update
 
 
-def merged_log(logs: Iterable[SolveLog]) -> SolveLog:
-    """Returns the records of several layers as one log.
-
-    Args:
-        logs (Iterable[SolveLog]): The logs, in the order of the layers.
-    """
-    every = list(logs)
-    return SolveLog(
-        tuple(records for log in every for records in log.forward_records),
-        tuple(records for log in every for records in log.backward_records),
-    )
-
-
 def state_names(options: object) -> tuple[int | str, ...]:
     """Returns a name for each state that :class:`~mgnni.MGNNI` combines, in their order.
 
@@ -130,8 +117,8 @@ def state_names(options: object) -> tuple[int | str, ...]:
     bias ``"bias"``.
 
     Args:
-        options (object): Has the arguments of the model as attributes; without ``scales`` there
-            are no names.
+        options (object): The model, or its arguments as attributes; without ``scales`` there are
+            no names.
     """
     scales: tuple[int, ...] = tuple(getattr(options, "scales", ()))
     directions = getattr(options, "directions", "in")

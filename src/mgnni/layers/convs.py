@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
-from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
+from mgnni.errors import ArgumentError, check_choice, check_int, check_ints, check_number
 from mgnni.graph.bounds import row_sums
 from mgnni.graph.geometry import RELATIONS
 from mgnni.graph.masked import without_mask
@@ -28,7 +28,7 @@ def propagate(propagation: Propagation, x: Tensor, power: int = 1) -> Tensor:
 
     Args:
         propagation (Propagation): The operator :math:`\mathbf{P}`.
-        x (torch.Tensor): Node features.
+        x (Tensor): Node features.
         power (int, optional): The power :math:`k`. (default: :obj:`1`)
 
     Shapes:
@@ -69,7 +69,7 @@ class GCNConv(pyg.GCNConv):  # type: ignore[misc]
     def __init__(
         self, in_channels: int, out_channels: int, *, power: int = 1, **kwargs: Any
     ) -> None:
-        super().__init__(in_channels, out_channels, **{"normalize": False, **kwargs})
+        super().__init__(in_channels, out_channels, **kwargs, normalize=False)
         self.power = check_int("power", power, least=0)
 
     def propagate(self, edge_index: Propagation, x: Tensor, **_: Any) -> Tensor:
@@ -106,7 +106,11 @@ class APPNPConv(pyg.APPNP):  # type: ignore[misc]
     propagate = _propagate
 
     def __init__(self, K: int, alpha: float) -> None:
-        super().__init__(check_int("K", K, least=0), _check_alpha(alpha), normalize=False)
+        super().__init__(
+            check_int("K", K, least=0),
+            check_number("alpha", alpha, "[0, 1]", "0.1 is usual"),
+            normalize=False,
+        )
 
 
 class GCN2Conv(pyg.GCN2Conv):  # type: ignore[misc]
@@ -130,10 +134,9 @@ class GCN2Conv(pyg.GCN2Conv):  # type: ignore[misc]
     def __init__(
         self, channels: int, alpha: float, theta: float, layer: int, **kwargs: Any
     ) -> None:
-        if not isinstance(theta, (int, float)) or not 0 <= theta < float("inf"):
-            raise ArgumentError(f"'theta' must be finite and at least 0 (got {theta!r})")
-        kwargs = {"normalize": False, **kwargs}
-        super().__init__(channels, _check_alpha(alpha), theta, layer, **kwargs)
+        check_number("theta", theta, "[0, inf)", "0.5 is usual")
+        check_number("alpha", alpha, "[0, 1]", "0.1 is usual")
+        super().__init__(channels, alpha, theta, layer, **kwargs, normalize=False)
 
 
 class GINConv(pyg.GINConv):  # type: ignore[misc]
@@ -260,12 +263,6 @@ def check_powers(powers: Sequence[int]) -> tuple[int, ...]:
             f"'powers' must be at least one, and distinct (got {checked}); write for example (0, 1)"
         )
     return checked
-
-
-def _check_alpha(alpha: float) -> float:
-    if not isinstance(alpha, (int, float)) or not 0 <= alpha <= 1:
-        raise ArgumentError(f"'alpha' must lie in [0, 1] (got {alpha!r})")
-    return float(alpha)
 
 
 def _max_over_neighbors(propagation: Propagation, x: Tensor) -> Tensor:

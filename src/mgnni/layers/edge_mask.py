@@ -39,8 +39,8 @@ class EdgeMask(MessagePassing):  # type: ignore[misc]
 
         Args:
             propagation (Propagation): The operator, built from the other arguments.
-            edge_index (torch.Tensor): Source and target of each edge.
-            edge_weight (torch.Tensor, optional): Edge weights.
+            edge_index (Tensor): Source and target of each edge.
+            edge_weight (Tensor, optional): Edge weights.
             self_loops (bool): Whether self-loops were added.
             flow (str): The flow of messages.
         """

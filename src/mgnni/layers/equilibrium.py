@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -140,7 +141,14 @@ class MultiscaleEquilibrium(nn.Module):
         one = self.rate if self.factor is None else self.factor
         return None if one is None else one.dtype
 
-    def forward(self, bias: Tensor, propagation: Propagation, *, adjoint: bool = False) -> Tensor:
+    def forward(
+        self,
+        bias: Tensor,
+        propagation: Propagation,
+        *,
+        adjoint: bool = False,
+        solver: str | None = None,
+    ) -> Tensor:
         r"""Solves for the states of every scale.
 
         Args:
@@ -148,6 +156,8 @@ class MultiscaleEquilibrium(nn.Module):
             propagation (Propagation): The operator of the graph.
             adjoint (bool, optional): Whether to solve with the transposed operator
                 :math:`P^{\top}`. (default: :obj:`False`)
+            solver (str, optional): Solver of this pass. :obj:`None` uses that of the layer.
+                (default: :obj:`None`)
         """
         check_propagation(propagation)
         self.edge_mask.check(propagation)
@@ -158,6 +168,7 @@ class MultiscaleEquilibrium(nn.Module):
                 f"{propagation.dtype}); build it from float64 edge weights or with "
                 "dtype=torch.float64, or use layer.float()"
             )
+        options = self.options if solver is None else replace(self.options, solver=solver)
         # Bound on the Frobenius norm of the weights.
         size = 1.0 if self.contraction == "frobenius" else max(self.channels, 1) ** 0.5
         with torch.autocast(bias.device.type, enabled=False):  # certificates need full precision
@@ -167,9 +178,9 @@ class MultiscaleEquilibrium(nn.Module):
                 bias.to(propagation.dtype),
                 self.scales,
                 self.gamma,
-                options=self.options,
+                options=options,
                 cache=self._cache,
-                gram=size,
+                psd_norm=size,
                 adjoint=adjoint,
             )
         return z

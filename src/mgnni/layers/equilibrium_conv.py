@@ -134,11 +134,11 @@ class EquilibriumConv(GraphModule):
         """Return the fused solutions of all scales.
 
         Args:
-            x (torch.Tensor): Node features.
-            edge_index (torch.Tensor or Propagation): The edge indices, a sparse adjacency matrix,
+            x (Tensor): Node features.
+            edge_index (Tensor or Propagation): The edge indices, a sparse adjacency matrix,
                 or a :class:`~mgnni.Propagation`.
-            edge_weight (torch.Tensor, optional): Edge weights. (default: :obj:`None`)
-            batch (torch.Tensor, optional): Index of the graph of each node. Each graph is solved
+            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+            batch (Tensor, optional): Index of the graph of each node. Each graph is solved
                 to the tolerance on its own. (default: :obj:`None`)
             batch_size (int, optional): Number of graphs. (default: :obj:`None`)
         """

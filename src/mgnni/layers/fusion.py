@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from mgnni.errors import check_choice, check_int
+
 FUSIONS = ("attention", "mean", "concat")
 
 
@@ -102,6 +104,8 @@ def make_fusion(name: str, channels: int, attention_channels: int) -> Fusion:
         channels (int): Number of channels of each state.
         attention_channels (int): Size of the hidden layer of the attention.
     """
+    check_choice("fusion", name, FUSIONS)
+    check_int("attention_channels", attention_channels)
     if name == "attention":
         return ScaleAttention(channels, attention_channels)
     return ScaleMean() if name == "mean" else ScaleConcat()

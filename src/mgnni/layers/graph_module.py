@@ -76,8 +76,6 @@ class GraphModule(nn.Module):
     Attributes:
         takes_sparse_features (bool): Whether ``x`` may be a sparse CSR tensor.
         supports_edge_mask (bool): Whether PyG's explainers may mask edges.
-        last_normalization (str or None): Normalization of the last graph, which is either
-            ``"sym"`` or ``"dir"`` if ``normalization="auto"``.
     """
 
     takes_sparse_features: bool = False
@@ -93,7 +91,6 @@ class GraphModule(nn.Module):
         check_choice("normalization", graph.normalization, (*NORMALIZATIONS, "auto"))
         check_choice("flow", graph.flow, FLOWS)
         self.graph_options: dict[str, Any] = graph._asdict()
-        self.last_normalization: str | None = None
         self.edge_mask = EdgeMask()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -122,10 +119,10 @@ class GraphModule(nn.Module):
         r"""Check the inputs of ``forward`` and return the operator of the graph.
 
         Args:
-            x (torch.Tensor): Node features.
-            edge_index (torch.Tensor or Propagation): The graph.
-            edge_weight (torch.Tensor, optional): Edge weights. (default: :obj:`None`)
-            batch (torch.Tensor, optional): Index of the graph of each node.
+            x (Tensor): Node features.
+            edge_index (Tensor or Propagation): The graph.
+            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+            batch (Tensor, optional): Index of the graph of each node.
                 (default: :obj:`None`)
             batch_size (int, optional): Number of graphs. (default: :obj:`None`)
 
@@ -147,6 +144,11 @@ class GraphModule(nn.Module):
                     f"'edge_index' must be on the device of x, {x.device} (got "
                     f"{edge_index.device}); use data.to(device)"
                 )
+            if batch is None and batch_size not in (None, 1):
+                raise ArgumentError(
+                    f"'batch_size' must be left out without 'batch' (got {batch_size!r}); pass "
+                    "batch=data.batch, the graph of each node"
+                )
             dtype = x.dtype if x.dtype is torch.float64 else torch.float32
             propagation = cached_propagation(
                 edge_index,
@@ -166,7 +168,6 @@ class GraphModule(nn.Module):
                 f"'batch_size' must be at least the number of graphs, {propagation.num_graphs} "
                 f"(got {batch_size}); pass data.num_graphs, or leave it out"
             )
-        self.last_normalization = propagation.normalization
         return propagation
 
     def extra_repr(self) -> str:
@@ -186,7 +187,7 @@ def check_features(x: Tensor, in_channels: int, sparse: bool = False) -> None:
     r"""Check dtype, layout and shape of node features.
 
     Args:
-        x (torch.Tensor): Node features.
+        x (Tensor): Node features.
         in_channels (int): Expected number of features, or :obj:`-1` for any number.
         sparse (bool, optional): Whether sparse CSR tensors are supported.
             (default: :obj:`False`)
@@ -194,6 +195,10 @@ def check_features(x: Tensor, in_channels: int, sparse: bool = False) -> None:
     Shapes:
         - **x:** :math:`(|\mathcal{V}|, F_{in})`
     """
+    if isinstance(x, tuple):
+        raise ArgumentError(
+            f"'x' must be one tensor (got a tuple of {len(x)}); bipartite graphs are not supported"
+        )
     if not isinstance(x, Tensor):
         raise ArgumentError(
             f"'x' must be a tensor (got {type(x).__name__}); torch.as_tensor converts arrays"
@@ -221,10 +226,10 @@ def check_same_graph(
     r"""Check that the other inputs match a :class:`~mgnni.Propagation`.
 
     Args:
-        x (torch.Tensor): Node features.
+        x (Tensor): Node features.
         propagation (Propagation): The operator of the graph.
-        edge_weight (torch.Tensor or None): Must be :obj:`None`.
-        batch (torch.Tensor or None): Index of the graph of each node.
+        edge_weight (Tensor or None): Must be :obj:`None`.
+        batch (Tensor or None): Index of the graph of each node.
         batch_size (int, optional): Number of graphs. If given, the values of a ``batch`` on an
             accelerator are not compared, which would synchronise. (default: :obj:`None`)
 
@@ -260,7 +265,7 @@ def report_non_finite(x: Tensor) -> Iterator[None]:
     r"""If the block fails because ``x`` is not finite, raise an error that names the entry.
 
     Args:
-        x (torch.Tensor): Node features.
+        x (Tensor): Node features.
 
     Shapes:
         - **x:** :math:`(|\mathcal{V}|, F_{in})`
@@ -276,7 +281,7 @@ def check_finite(x: Tensor) -> None:
     r"""Raise an error that names the first entry of ``x`` that is not finite, if there is one.
 
     Args:
-        x (torch.Tensor): Node features, dense or sparse.
+        x (Tensor): Node features, dense or sparse.
 
     Shapes:
         - **x:** :math:`(|\mathcal{V}|, F_{in})`

@@ -7,19 +7,44 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch_geometric.nn import global_add_pool
 
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.errors import ArgumentError, check_choice, check_int
+from mgnni.layers.fusion import Fusion
 from mgnni.layers.mlp import MLP
 from mgnni.layers.regularization import BatchNorm, Dropout
 
 HEADS = ("linear", "mlp", "residual", "graph")
 
 
+def check_head(name: str, num_layers: int, batch_norm: bool, level: str) -> str:
+    """Check the options of a head, and return the output level of the model.
+
+    Args:
+        name (str): One of :data:`HEADS`. The head ``"graph"`` pools the nodes of each graph.
+        num_layers (int): Number of hidden layers.
+        batch_norm (bool): Whether to normalize the states, for ``"linear"`` only.
+        level (str): The output level that was asked for.
+    """
+    check_choice("head", name, HEADS)
+    check_int("head_layers", num_layers, least=0)
+    if batch_norm and name != "linear":
+        raise ArgumentError(
+            f"'batch_norm' must be False without head='linear' (got True with head={name!r}); "
+            "leave it out"
+        )
+    if name == "graph" and level == "node":
+        raise ArgumentError(
+            "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which pools the "
+            "nodes of each graph; use head='linear' for logits per node"
+        )
+    return "graph" if name == "graph" else level
+
+
 def pool(x: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
     r"""Sum node features per graph, or return them unchanged if there is no ``batch``.
 
     Args:
-        x (torch.Tensor): Node features.
-        batch (torch.Tensor or None): Index of the graph of each node.
+        x (Tensor): Node features.
+        batch (Tensor or None): Index of the graph of each node.
         num_graphs (int): Number of graphs.
 
     Shapes:
@@ -179,7 +204,8 @@ class GraphHead(nn.Module):
         super().__init__()
         self.node = nn.ModuleList([nn.Linear(channels, channels) for _ in range(num_layers)])
         self.graph = nn.ModuleList([nn.Linear(channels, channels) for _ in range(num_layers)])
-        self.dropout = nn.ModuleList([Dropout(dropout) for _ in range(2 * num_layers)])
+        levels = ["node"] * num_layers + ["graph"] * num_layers
+        self.dropout = nn.ModuleList([Dropout(dropout, level) for level in levels])
         self.last = nn.Linear(channels, out_channels)
 
     def reset_parameters(self) -> None:
@@ -196,6 +222,31 @@ class GraphHead(nn.Module):
         for linear, dropout in zip(self.graph, self.dropout[half:], strict=True):
             z = dropout(linear(z).relu())
         logits: Tensor = self.last(z)
+        return logits
+
+
+class StateReadout(nn.Module):
+    r"""Fusion of scales and head as one module, for nodes that are not pooled.
+
+    :func:`~mgnni.layers.row_blocks.in_row_blocks` applies it to blocks of rows.
+
+    Args:
+        fusion (Fusion): The fusion.
+        head (nn.Module): The head, which takes states, features, batch vector and graphs.
+
+    Shapes:
+        - **input:** states :math:`(M, |\mathcal{V}|, F)` of :math:`M` scales
+        - **output:** logits :math:`(|\mathcal{V}|, F_{out})`
+    """
+
+    def __init__(self, fusion: Fusion, head: nn.Module) -> None:
+        super().__init__()
+        self.fusion, self.head = fusion, head
+        self.training = head.training
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return the logits."""
+        logits: Tensor = self.head(self.fusion(z)[0], None, None, 0)
         return logits
 
 
@@ -219,7 +270,7 @@ class HeadSizes:
 
 
 def make_head(name: str, sizes: HeadSizes, dropout: float, batch_norm: bool = False) -> nn.Module:
-    """Return the map from states to logits.
+    """Return the map from states to logits, whose options :func:`check_head` has checked.
 
     Args:
         name (str): One of :data:`HEADS`.
@@ -228,15 +279,9 @@ def make_head(name: str, sizes: HeadSizes, dropout: float, batch_norm: bool = Fa
         batch_norm (bool, optional): Whether to normalize the states, for ``"linear"`` only.
             (default: :obj:`False`)
     """
-    check_choice("head", name, HEADS)
     width, inner, out = sizes.state_channels, sizes.hidden_channels, sizes.out_channels
     if name == "linear":
         return LinearHead(width, out, dropout, batch_norm)
-    if batch_norm:
-        raise ArgumentError(
-            f"'batch_norm' must be False without head='linear' (got True with head={name!r}); "
-            "leave it out"
-        )
     if name == "mlp":
         return MLPHead(width, inner, out, sizes.num_layers, dropout)
     if name == "residual":

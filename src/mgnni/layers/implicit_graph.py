@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.graph.bounds import perron_bound
-from mgnni.graph.product import Product
+from mgnni.graph.product import multiplied
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.steady_state import SteadyState
-from mgnni.solve.result import SolveLog
 
 ROUNDING = 1e-6  # relative rounding error of a weight in float32
 
@@ -62,19 +61,18 @@ class ImplicitGraph(nn.Module):
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.omega, -bound, bound)
 
-    def forward(self, x: Tensor, propagation: Propagation, log: SolveLog) -> Tensor:
+    def forward(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the solution of the equation.
 
         Args:
-            x (torch.Tensor): Node features.
+            x (Tensor): Node features.
             propagation (Propagation): The operator of the graph.
-            log (SolveLog): Receives the statistics of the solve.
         """
         bound = perron_bound(propagation)
         radius = self.kappa / bound.value / (1 + ROUNDING) if bound.value else torch.inf
 
         def step(z: Tensor, weight: Tensor, bias: Tensor, values: Tensor) -> Tensor:
-            hop: Tensor = Product.apply(values, z, propagation)  # type: ignore[no-untyped-call]
+            hop = multiplied(values, z, propagation)
             return torch.addmm(bias, hop, weight.T).relu()
 
         with torch.autocast(x.device.type, enabled=False):
@@ -86,7 +84,6 @@ class ImplicitGraph(nn.Module):
                 (weight, bias, propagation.values),
                 torch.zeros_like(bias),
                 propagation,
-                log,
                 contraction=self.kappa,
                 norm=bound.norm,
             )
@@ -126,7 +123,7 @@ def project_l1_ball_rows(weight: Tensor, radius: float) -> Tensor:
     \dots`.
 
     Args:
-        weight (torch.Tensor): The matrix, or a stack of matrices.
+        weight (Tensor): The matrix, or a stack of matrices.
         radius (float): Radius :math:`r \ge 0`, possibly infinite.
 
     Shapes:

@@ -14,6 +14,7 @@ from mgnni.graph.normalize import Bound, NodeNorm
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.mlp import MLP
 from mgnni.layers.regularization import Dropout
+from mgnni.layers.row_blocks import fits_row_blocks, in_row_blocks
 
 INPUT_MAPS = ("identity", "mlp", "mlp-relu", "graph")
 
@@ -124,3 +125,30 @@ def make_input_map(
     hidden = (channels,) if widths is None else widths
     sizes = (in_channels, *check_ints("input_widths", hidden), channels)
     return MLP(sizes, dropout, activate_last=name == "mlp-relu")
+
+
+def apply_input_map(
+    input_map: nn.Module, x: Tensor, propagation: Propagation, low_memory: bool = False
+) -> Tensor:
+    r"""Return the bias of the equations.
+
+    Args:
+        input_map (torch.nn.Module): What :func:`make_input_map` returns.
+        x (Tensor): Node features, which may be on the host.
+        propagation (Propagation): The operator of the graph.
+        low_memory (bool, optional): Whether to compute the activations of many nodes again in the
+            backward pass, see :func:`~mgnni.layers.row_blocks.in_row_blocks`.
+            (default: :obj:`False`)
+
+    Shapes:
+        - **x:** :math:`(|\mathcal{V}|, F_{in})`, dense or sparse CSR
+        - **output:** bias :math:`(|\mathcal{V}|, F)`
+    """
+    bias: Tensor
+    if isinstance(input_map, GraphInput):
+        bias = input_map(x, propagation)
+    elif low_memory and fits_row_blocks(input_map, x, propagation.device):
+        bias = in_row_blocks(input_map, x, propagation.device)
+    else:
+        bias = input_map(x)
+    return bias

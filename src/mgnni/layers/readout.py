@@ -29,7 +29,7 @@ class Readout(nn.Module):
     def __init__(self, in_channels: int, channels: int, out_channels: int, dropout: float) -> None:
         super().__init__()
         self.first = nn.Linear(in_channels, channels)
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(dropout, "graph")
         self.last = nn.Linear(channels, out_channels)
 
     def reset_parameters(self) -> None:
@@ -53,6 +53,8 @@ class RandomReadout(nn.Module):
         channels (int or None): Number of random features. :obj:`None` uses the input itself.
         out_channels (int): Size of each output sample.
         dropout (float): Dropout probability of the random features.
+        level (str, optional): What a row of the input is, :obj:`"node"` or :obj:`"graph"`.
+            (default: :obj:`"node"`)
 
     Shapes:
         - **input:** embeddings :math:`(*, F_{in})`
@@ -62,12 +64,17 @@ class RandomReadout(nn.Module):
     project: Tensor | None
 
     def __init__(
-        self, in_channels: int, channels: int | None, out_channels: int, dropout: float
+        self,
+        in_channels: int,
+        channels: int | None,
+        out_channels: int,
+        dropout: float,
+        level: str = "node",
     ) -> None:
         super().__init__()
         project = None if channels is None else torch.empty(channels, in_channels)
         self.register_buffer("project", project)
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(dropout, level)
         self.linear = nn.Linear(in_channels if channels is None else channels, out_channels)
         self.reset_parameters()
 
@@ -95,17 +102,21 @@ class JumpingReadout(nn.Module):
             input.
         out_channels (int): Size of each output sample.
         dropout (float): Dropout probability of the output of each linear map.
+        level (str, optional): What a row of the input is, :obj:`"node"` or :obj:`"graph"`.
+            (default: :obj:`"node"`)
 
     Shapes:
         - **input:** embeddings :math:`(*, \sum_l F_l)`
         - **output:** logits :math:`(*, F_{out})`
     """
 
-    def __init__(self, widths: Sequence[int], out_channels: int, dropout: float) -> None:
+    def __init__(
+        self, widths: Sequence[int], out_channels: int, dropout: float, level: str = "node"
+    ) -> None:
         super().__init__()
         self.widths = list(widths)
         self.linear = nn.ModuleList([nn.Linear(width, out_channels) for width in widths])
-        self.dropout = nn.ModuleList([Dropout(dropout) for _ in widths])
+        self.dropout = nn.ModuleList([Dropout(dropout, level) for _ in widths])
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters of the module."""

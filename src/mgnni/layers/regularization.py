@@ -97,13 +97,15 @@ class Dropout(nn.Module):
 
     Args:
         p (float, optional): Probability of an entry to be dropped. (default: :obj:`0.5`)
+        level (str, optional): What a row of the input is: :obj:`"node"`, :obj:`"graph"` after
+            pooling, or :obj:`"edge"`. (default: :obj:`"node"`)
 
     Attributes:
         keyed (bool): Whether the mask is computed from ``key`` instead of torch's random number
             generator.
         key (torch.Tensor): A 64-bit integer; a buffer that is not part of ``state_dict``.
-        rows (tuple[torch.Tensor, ...]): If this process has only some rows of the input: their
-            numbers in the whole input, for nodes, and for graphs if nodes are pooled.
+        rows (torch.Tensor or None): If this process has only some rows of the input: their
+            numbers in the whole input, set by :func:`number_rows`.
 
     Shapes:
         - **input:** :math:`(*)`
@@ -112,11 +114,11 @@ class Dropout(nn.Module):
 
     key: Tensor
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 0.5, level: str = "node") -> None:
         super().__init__()
-        self.p = p
+        self.p, self.level = p, level
         self.keyed = False
-        self.rows: tuple[Tensor, ...] = ()
+        self.rows: Tensor | None = None
         self.register_buffer("key", torch.zeros((), dtype=torch.long), persistent=False)
 
     def forward(self, x: Tensor, place: Tensor | None = None) -> Tensor:
@@ -134,10 +136,9 @@ class Dropout(nn.Module):
                 noise: Tensor = torch.ops.mgnni.dropout_noise(x.detach(), self.p)
                 return x * (noise * (1 / (1 - self.p)) if self.p < 1 else noise)
             return nn.functional.dropout(x, self.p)
-        if place is None and self.rows:
-            rows, width = self.rows_of(x.size(0)), x.size(1)
-            column = torch.arange(width, device=x.device)
-            place = (rows.unsqueeze(1) * width + column).to(torch.int32)
+        if place is None and self.rows is not None:
+            column = torch.arange(x.size(1), device=x.device)
+            place = (self.rows.unsqueeze(1) * x.size(1) + column).to(torch.int32)
         if x.device.type == "cuda" and x.dtype is torch.float32 and why_not() is None:
             fused: Tensor = _Drop.apply(x, self.key, place, self.p)  # type: ignore[no-untyped-call]
             return fused
@@ -146,13 +147,28 @@ class Dropout(nn.Module):
             place = count.view(x.shape)
         return x * keep_mask(self.key, place, self.p) / (1 - self.p)
 
-    def rows_of(self, count: int) -> Tensor:
-        """Return the numbers of so many rows in the whole input, shape ``(count,)``."""
-        return next(one for one in self.rows if one.numel() == count)
-
     def extra_repr(self) -> str:
         """Return the dropout probability, and whether masks are computed from a key."""
         return f"p={self.p}" + (", keyed" if self.keyed else "")
+
+
+def number_rows(model: nn.Module, *, nodes: Tensor, graphs: Tensor | None = None) -> None:
+    r"""Tell all dropout layers which rows of the input this process has.
+
+    Args:
+        model (torch.nn.Module): The model.
+        nodes (torch.Tensor): Numbers of the nodes.
+        graphs (torch.Tensor, optional): Numbers of the graphs if nodes are pooled.
+            (default: :obj:`None`)
+
+    Shapes:
+        - **nodes:** :math:`(|\mathcal{V}|)`
+        - **graphs:** :math:`(|\mathcal{G}|)`
+    """
+    rows = {"node": nodes, "graph": graphs, "edge": None}
+    for part in model.modules():
+        if isinstance(part, Dropout):
+            part.rows = rows[part.level]
 
 
 class BatchNorm(nn.BatchNorm1d):

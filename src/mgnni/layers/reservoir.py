@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, NotContractiveError
+from mgnni.errors import NotContractiveError, check_number
 from mgnni.graph.bounds import largest_degrees
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.steady_state import SteadyState
@@ -63,8 +63,8 @@ class Reservoir(nn.Module):
             proven to suffice.
 
     Attributes:
-        input_weight, weight (torch.Tensor): Buffers that are part of ``state_dict``.
-        contraction (torch.Tensor): A bound on the norm of ``weight``.
+        input_weight, weight (Tensor): Buffers that are part of ``state_dict``.
+        contraction (Tensor): A bound on the norm of ``weight``.
         solve (SteadyState): The solver, whose ``log`` has the statistics of the last solve.
 
     Shapes:
@@ -91,13 +91,8 @@ class Reservoir(nn.Module):
         max_iter: int | None,
     ) -> None:
         super().__init__()
-        if not isinstance(rho, (int, float)) or not 0 <= rho <= 0.9999:
-            raise ArgumentError(
-                f"'rho' must lie in [0, 0.9999], so that the states are unique (got {rho!r}); "
-                "try 0.9"
-            )
-        if not isinstance(omega, (int, float)) or not 0 < omega < float("inf"):
-            raise ArgumentError(f"'omega' must be positive and finite (got {omega!r}); try 1.0")
+        check_number("rho", rho, "[0, 0.9999]", "the states are then unique; try 0.9")
+        check_number("omega", omega, "(0, inf)", "try 1.0")
         self.rho, self.omega, self.max_degree = rho, omega, max_degree
         self.connections, self.input_connections = connections, input_connections
         self.register_buffer("input_weight", torch.empty(channels, in_channels))

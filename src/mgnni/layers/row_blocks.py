@@ -11,33 +11,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.func import functional_call
 
-from mgnni.layers.fusion import Fusion
 from mgnni.layers.regularization import Dropout
 
 ROWS = 2**18  # rows of a block
-
-
-class StateReadout(nn.Module):
-    r"""Fusion of scales and head, for nodes that are not pooled.
-
-    Args:
-        fusion (Fusion): The fusion.
-        head (nn.Module): The head, which takes states, features, batch vector and graphs.
-
-    Shapes:
-        - **input:** states :math:`(M, |\mathcal{V}|, F)` of :math:`M` scales
-        - **output:** logits :math:`(|\mathcal{V}|, F_{out})`
-    """
-
-    def __init__(self, fusion: Fusion, head: nn.Module) -> None:
-        super().__init__()
-        self.fusion, self.head = fusion, head
-        self.training = head.training
-
-    def forward(self, z: Tensor) -> Tensor:
-        """Return the logits."""
-        logits: Tensor = self.head(self.fusion(z)[0], None, None, 0)
-        return logits
 
 
 def fits_row_blocks(module: nn.Module, x: Tensor, device: torch.device) -> bool:

@@ -100,9 +100,9 @@ class SparseFeatures:
         Shapes:
             - **output:** :math:`(nnz)`
         """
-        if not dropout.rows:
+        if dropout.rows is None:
             return self.place
-        return self._place(dropout.rows_of(self.pattern.num_nodes)[self.pattern.row])
+        return self._place(dropout.rows[self.pattern.row])
 
     def _place(self, row: Tensor) -> Tensor:
         return (row * self.pattern.num_columns + self.pattern.col).to(torch.int32)

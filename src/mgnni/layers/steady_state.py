@@ -48,7 +48,6 @@ class SteadyState(nn.Module):
         params: tuple[Tensor, ...],
         z0: Tensor,
         propagation: Propagation,
-        log: SolveLog | None = None,
         **proven: Any,
     ) -> Tensor:
         """Return the solution, differentiable in ``params``.
@@ -59,7 +58,6 @@ class SteadyState(nn.Module):
                 gradients.
             z0 (Tensor): The initial states.
             propagation (Propagation): Knows the graph of each node.
-            log (SolveLog, optional): A log shared by several equations of one pass.
             proven: ``contraction`` and ``norm``, see
                 :func:`~mgnni.implicit.nonlinear.implicit_fixed_point`.
 
@@ -69,7 +67,7 @@ class SteadyState(nn.Module):
         """
         if propagation.is_sharded:
             raise needs_whole_graph("whose equation is not linear")
-        self.log = SolveLog() if log is None else log
+        self.log = SolveLog()
         with torch.autocast(z0.device.type, enabled=False):  # certificates need full precision
             result = implicit_fixed_point(
                 map,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError
+from mgnni.errors import check_number
 
 
 class OrthogonalWeight(nn.Module):
@@ -34,11 +34,8 @@ class OrthogonalWeight(nn.Module):
 
     def __init__(self, channels: int, kappa: float = 0.9, negative: float = 0.2) -> None:
         super().__init__()
-        if not isinstance(kappa, (int, float)) or not 0 < kappa < 1:
-            raise ArgumentError(
-                f"'kappa' must lie in (0, 1), so that the equation contracts (got {kappa!r}); 0.9 "
-                "is the authors' choice"
-            )
+        hint = "the equation then contracts; 0.9 is the authors' choice"
+        check_number("kappa", kappa, "(0, 1)", hint)
         self.kappa, self.negative = float(kappa), negative
         self.skew = nn.Parameter(torch.empty(channels, channels))
         self.mu = nn.Parameter(torch.empty(()))
@@ -54,8 +51,9 @@ class OrthogonalWeight(nn.Module):
         self.signs.fill_(1.0)[order[: int(self.negative * channels)]] = -1.0
 
     def forward(self) -> Tensor:
-        """Return the matrix."""
-        skew = self.skew - self.skew.mT
+        """Return the matrix, in float32 or float64."""
+        skew = self.skew.to(torch.promote_types(self.skew.dtype, torch.float32))
+        skew = skew - skew.mT
         eye = torch.eye(skew.size(0), dtype=skew.dtype, device=skew.device)
         rotation: Tensor = torch.linalg.solve(eye + skew, eye - skew)  # the two factors commute
         return self.kappa * self.mu.sigmoid() * rotation * self.signs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
@@ -65,26 +64,18 @@ class GraphModel(GraphModule):
         r"""Return the output in the units of the data; logits are returned unchanged.
 
         Args:
-            out (torch.Tensor): Output of the last layer.
+            out (Tensor): Output of the last layer.
 
         Shapes:
             - **out:** :math:`(*, F_{out})`
         """
         return out if self.target_scale is None else self.target_scale(out)
 
-    @property
-    def shares_graph(self) -> bool:
-        """Deprecated name of :attr:`supports_vmap`."""
-        warnings.warn(
-            "'shares_graph' is deprecated; use 'supports_vmap'", DeprecationWarning, stacklevel=2
-        )
-        return self.supports_vmap
-
     def pooling_index(self, batch: Tensor | None, propagation: Propagation) -> Tensor | None:
         r"""Return the index of the graph of each node, or :obj:`None` if there is no pooling.
 
         Args:
-            batch (torch.Tensor or None): The ``batch`` given to ``forward``.
+            batch (Tensor or None): The ``batch`` given to ``forward``.
             propagation (Propagation): The operator of the graph.
 
         Shapes:
@@ -102,7 +93,7 @@ class GraphModel(GraphModule):
 
         Args:
             propagation (Propagation): The operator of the graph.
-            batch (torch.Tensor or None): The ``batch`` given to ``forward``.
+            batch (Tensor or None): The ``batch`` given to ``forward``.
             batch_size (int or None): The ``batch_size`` given to ``forward``.
         """
         return propagation.num_graphs if batch is None or batch_size is None else batch_size
@@ -176,7 +167,7 @@ class EncoderModel(GraphModel, ABC):
         r"""Return the node features that are pooled, or the logits of the nodes.
 
         Args:
-            x (torch.Tensor): Node features.
+            x (Tensor): Node features.
             propagation (Propagation): The operator of the graph.
 
         Shapes:
@@ -188,8 +179,8 @@ class EncoderModel(GraphModel, ABC):
         r"""Pool node features per graph, or return them unchanged if ``batch`` is :obj:`None`.
 
         Args:
-            x (torch.Tensor): Node features.
-            batch (torch.Tensor or None): Index of the graph of each node.
+            x (Tensor): Node features.
+            batch (Tensor or None): Index of the graph of each node.
             num_graphs (int): Number of graphs.
 
         Shapes:
@@ -212,11 +203,11 @@ class EncoderModel(GraphModel, ABC):
         """Return the logits, one row per node or per graph.
 
         Args:
-            x (torch.Tensor): Node features.
-            edge_index (torch.Tensor or Propagation): The edge indices, a sparse adjacency matrix,
+            x (Tensor): Node features.
+            edge_index (Tensor or Propagation): The edge indices, a sparse adjacency matrix,
                 or a :class:`~mgnni.Propagation`. The operator is cached between passes.
-            edge_weight (torch.Tensor, optional): Edge weights. (default: :obj:`None`)
-            batch (torch.Tensor, optional): Index of the graph of each node.
+            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+            batch (Tensor, optional): Index of the graph of each node.
                 (default: :obj:`None`)
             batch_size (int, optional): Number of graphs. Graphs without nodes at the end of a
                 batch are counted only if it is given. (default: :obj:`None`)

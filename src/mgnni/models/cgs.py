@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MLP
-from torch_geometric.utils import scatter
 
 from mgnni.errors import check_choice, check_int, check_ints
 from mgnni.graph.propagation import Propagation
@@ -137,7 +136,9 @@ class CGS(EncoderModel):
         )
         widths = [heads, *check_ints("decoder_widths", decoder_widths), out_channels]
         self.node_channels = heads
-        self.readout = nn.Sequential(Dropout(dropout), MLP(widths, act=activation, norm=None))
+        self.readout = nn.Sequential(
+            Dropout(dropout, level), MLP(widths, act=activation, norm=None)
+        )
 
     @property
     def solve_log(self) -> SolveLog:
@@ -160,7 +161,7 @@ class CGS(EncoderModel):
         r"""Return the coefficients and the bias of the equation.
 
         Args:
-            x (torch.Tensor): Node features.
+            x (Tensor): Node features.
             propagation (Propagation): The operator of the graph.
 
         Shapes:
@@ -173,16 +174,17 @@ class CGS(EncoderModel):
         for layer in self.encoder:
             x, edge = layer(x, edge, source, target)
         receiver, _ = self.ends(propagation)
-        degree = scatter(torch.ones_like(edge[:, :1]), receiver, 0, propagation.num_nodes)
+        zeros = edge.new_zeros(propagation.num_nodes, 1)
+        degree = zeros.index_add(0, receiver, torch.ones_like(edge[:, :1]))
         return edge.clamp(0, 1) / degree[receiver], x
 
     def step(self, z: Tensor, a: Tensor, b: Tensor, ends: tuple[Tensor, Tensor]) -> Tensor:
         r"""Apply the map of the equation once.
 
         Args:
-            z (torch.Tensor): States.
-            a (torch.Tensor): Coefficients.
-            b (torch.Tensor): Bias.
+            z (Tensor): States.
+            a (Tensor): Coefficients.
+            b (Tensor): Bias.
             ends (tuple[torch.Tensor, torch.Tensor]): As returned by :meth:`ends`.
 
         Shapes:
@@ -190,16 +192,16 @@ class CGS(EncoderModel):
             - **output:** states :math:`(|\mathcal{V}|, k)`
         """
         receiver, sender = ends
-        gathered = scatter(a * z[sender], receiver, 0, z.size(0))
+        gathered = torch.zeros_like(z).index_add(0, receiver, a * z[sender])
         return NONLINEARITIES[self.nonlinearity](self.gamma * gathered + b)
 
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the states."""
         a, b = (part.to(propagation.dtype) for part in self.equation(x, propagation))
-        ends = self.ends(propagation)
+        # The ends are parameters of the map, so that transforms of torch.func see them.
         z: Tensor = self.steady_state(
-            lambda z, a, b: self.step(z, a, b, ends),
-            (a, b),
+            lambda z, a, b, *ends: self.step(z, a, b, ends),
+            (a, b, *self.ends(propagation)),
             torch.zeros_like(b),
             propagation,
             contraction=self.gamma,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import torch
 from torch import Tensor, nn
 
@@ -14,8 +12,9 @@ from mgnni.implicit.linear import equilibria
 from mgnni.implicit.normalized_gram import normalized_gram
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
 from mgnni.layers.graph_module import GraphOptions
-from mgnni.layers.heads import HEADS, HeadSizes, make_head
+from mgnni.layers.heads import HeadSizes, check_head, make_head
 from mgnni.layers.mlp import MLP
+from mgnni.layers.unit_rows import unit_rows
 from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
 
@@ -124,23 +123,10 @@ class EIGNN(EncoderModel):
         tol: float = 1e-6,
         memory: str = "fast",
     ) -> None:
-        check_choice("head", head, HEADS)
-        check_int("head_layers", head_layers, least=0)
-        if batch_norm and head != "linear":
-            raise ArgumentError(
-                f"'batch_norm' must be False without head='linear' (got True with head={head!r}); "
-                "leave it out"
-            )
+        level = check_head(head, head_layers, batch_norm, level)
         width = hidden_channels
         if head_channels is not None:
             width = check_int("head_channels", head_channels)
-        if head == "graph":
-            if level == "node":
-                raise ArgumentError(
-                    "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which pools "
-                    "the nodes of each graph; use head='linear' for logits per node"
-                )
-            level = "graph"
         graph = GraphOptions(normalization, self_loops, flow)
         super().__init__(in_channels, width, out_channels, dropout, level, graph)
         if hidden_channels != in_channels:
@@ -175,7 +161,7 @@ class EIGNN(EncoderModel):
         """Return the output of the head."""
         z = self.states(x, propagation)
         if self.unit_rows:
-            z = nn.functional.normalize(z, dim=-1)
+            z = unit_rows(z)
         out: Tensor = self.head(z) if isinstance(self.head, MLP) else self.head(z, x, None, 1)
         return out
 
@@ -183,7 +169,7 @@ class EIGNN(EncoderModel):
         r"""Return the solution of the equation.
 
         Args:
-            x (torch.Tensor): Node features.
+            x (Tensor): Node features.
             propagation (Propagation): The operator of the graph.
 
         Shapes:
@@ -202,9 +188,8 @@ class EIGNN(EncoderModel):
                 z = self._published(bias, propagation)
             else:
                 closed = self.variant != "iterative" and propagation.symmetric
-                options, solver = self.equilibrium.options, "spectral" if closed else "auto"
-                self.equilibrium.options = dataclasses.replace(options, solver=solver)
-                z = self.equilibrium(bias, propagation)[0]
+                solver = "spectral" if closed else None
+                z = self.equilibrium(bias, propagation, solver=solver)[0]
         return z.to(x.dtype)
 
     def _without_propagation(self, bias: Tensor, propagation: Propagation) -> Tensor:
@@ -238,7 +223,7 @@ class EIGNN(EncoderModel):
                 (1,),
                 layer.gamma,
                 options=layer.options,
-                gram=1.0,
+                psd_norm=1.0,
             )
             return basis.states(y[0])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.readout import RandomReadout
 from mgnni.layers.reservoir import Reservoir
 from mgnni.models.base import EncoderModel
-from mgnni.solve.result import Records, SolveLog
+from mgnni.solve.result import SolveLog
 
 _states: Memo[tuple[Tensor, SolveLog, list[Tensor]]] = Memo()
 
@@ -116,7 +116,9 @@ class FDGNN(EncoderModel):
         ]
         self.layers = nn.ModuleList([first, *later])
         self.node_channels = hidden_channels
-        self.readout = RandomReadout(hidden_channels, readout_channels, out_channels, dropout)
+        self.readout = RandomReadout(
+            hidden_channels, readout_channels, out_channels, dropout, level
+        )
         self._options = tuple(options.values())
         self._log = SolveLog()
 
@@ -139,8 +141,7 @@ class FDGNN(EncoderModel):
 
     def _solve(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, SolveLog, list[Tensor]]:
         weights = [weight.clone() for weight in self.layers.buffers()]
-        records: tuple[Records, ...] = ()
-        for layer in self.layers:
+        layers = cast(list[Reservoir], list(self.layers))
+        for layer in layers:
             x = layer(x, propagation)
-            records += layer.solve.log.forward_records  # type: ignore[union-attr, operator]
-        return x, SolveLog(records), weights
+        return x, SolveLog.merged(layer.solve.log for layer in layers), weights

@@ -90,7 +90,7 @@ class GCN(EncoderModel):
             self.pooling = check_choice("jumping", jumping, POOLINGS)
             widths, activate_last = (*widths[:-1], hidden_channels), True
             self.node_channels = sum(widths)
-            self.readout = JumpingReadout(widths, out_channels, dropout)
+            self.readout = JumpingReadout(widths, out_channels, dropout, level)
         before = 0.0 if jumping else dropout
         self.stack = Stack(GCNConv, widths, before, batch_norm, activate_last)
 

@@ -77,7 +77,7 @@ class GIN(EncoderModel):
         )
         self.node_channels = sum(widths)
         # The readout is linear, so that nodes may be pooled first, as in the authors' code.
-        self.readout = JumpingReadout(widths, out_channels, dropout)
+        self.readout = JumpingReadout(widths, out_channels, dropout, level)
 
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the concatenated outputs of all layers."""

@@ -129,7 +129,7 @@ class GIND(EncoderModel):
         r"""Return the contribution of the diffusion to the node features.
 
         Args:
-            h (torch.Tensor): Encoded node features.
+            h (Tensor): Encoded node features.
             propagation (Propagation): The operator of the graph.
 
         Shapes:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import cast
 
-import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, check_int, check_ints
+from mgnni.errors import ArgumentError, check_int, check_ints, check_number
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.implicit_graph import ImplicitGraph
 from mgnni.layers.regularization import Dropout
+from mgnni.layers.unit_rows import unit_rows
 from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
 
@@ -94,8 +95,7 @@ class IGNN(EncoderModel):
     ) -> None:
         graph = GraphOptions(normalization, self_loops, flow)
         super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
-        if not isinstance(kappa, (int, float)) or not 0 <= kappa < 1:
-            raise ArgumentError(f"'kappa' must lie in [0, 1) (got {kappa!r}); 0.9 is usual")
+        check_number("kappa", kappa, "[0, 1)", "0.9 is usual")
         check_int("num_layers", num_layers)
         if residual and unit_rows:
             raise ArgumentError(
@@ -121,20 +121,18 @@ class IGNN(EncoderModel):
             self.decoder = nn.Linear(sizes[-1], out_channels, bias=False)
         drops = len(pairs) - 1 if residual else int(self.decoder is not None)
         self.dropout = nn.ModuleList(Dropout(dropout) for _ in range(drops))
-        self.log = SolveLog()
 
     @property
     def solve_log(self) -> SolveLog:
         """How the equations of the last pass were solved."""
-        return self.log
+        layers = cast(list[ImplicitGraph], list(self.layers))
+        return SolveLog.merged(layer.steady_state.log for layer in layers)
 
     def encode(self, x: Tensor, propagation: Propagation) -> Tensor:
         """Return the decoded equilibria."""
-        self.log = SolveLog()
         out = self._equilibria(x, propagation)
         if self.unit_rows:
-            length = torch.linalg.vector_norm(out, dim=-1, keepdim=True)
-            out = out / torch.where(length == 0, 1.0, length)  # rows of zeros do not change
+            out = unit_rows(out)
         if self.decoder is None:
             return out
         logits: Tensor = self.decoder(self.dropout[0](out))
@@ -144,6 +142,6 @@ class IGNN(EncoderModel):
         for index, layer in enumerate(self.layers):
             if self.residuals and index:
                 x = self.dropout[index - 1](nn.functional.elu(x))
-            z = layer(x, propagation, self.log).to(x.dtype)
+            z = layer(x, propagation).to(x.dtype)
             x = z + self.residuals[index](x) if self.residuals else z
         return x

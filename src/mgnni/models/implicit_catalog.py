@@ -84,9 +84,9 @@ IMPLICIT: dict[str, dict[str, Any]] = {
         "paper": "Park, Choo and Park, Convergent Graph Solvers, ICLR 2022",
         "differs": "The authors stop after 50 steps and return the iterate before the last. Ours "
         "is solved to a relative residual of 1e-6 in every graph, with a certificate, on edges "
-        "instead of dense matrices over all pairs of nodes. Repeated edges count once. The only "
-        "edge feature is the weight minus one, which is zero without weights, as in their "
-        "benchmark.",
+        "instead of dense matrices over all pairs of nodes. The weights of "
+        "repeated edges are added; an edge of weight 0 still counts. The only edge feature is the "
+        "weight minus one, which is zero for single edges without weights, as in their benchmark.",
         "tables": ("heterophilic", "graphs", "chains"),
     },
     "sse": {

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from mgnni.errors import ArgumentError, check_choice, check_int
+from mgnni.errors import check_choice, check_int
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_scales
-from mgnni.layers.blocks import DIRECTIONS, DirectedEquilibrium, ResidualBlock, merged_log
+from mgnni.layers.blocks import DIRECTIONS, DirectedEquilibrium, ResidualBlock
 from mgnni.layers.equilibrium import MultiscaleEquilibrium
-from mgnni.layers.fusion import FUSIONS, Fusion, make_fusion
+from mgnni.layers.fusion import make_fusion
 from mgnni.layers.graph_module import GraphOptions, report_non_finite, with_pyg_names
-from mgnni.layers.heads import HeadSizes, ResidualHead, make_head
-from mgnni.layers.input_map import GraphInput, make_input_map
+from mgnni.layers.heads import HeadSizes, ResidualHead, StateReadout, check_head, make_head
+from mgnni.layers.input_map import GraphInput, apply_input_map, make_input_map
 from mgnni.layers.mlp import MLP
-from mgnni.layers.row_blocks import StateReadout, fits_row_blocks, in_row_blocks
+from mgnni.layers.row_blocks import fits_row_blocks, in_row_blocks
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni_presets import preset
 from mgnni.solve.result import SolveLog
@@ -162,56 +163,42 @@ class MGNNI(GraphModel):
     ) -> None:
         graph = GraphOptions(normalization, self_loops, flow)
         super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
-        check_int("attention_channels", attention_channels)
         check_int("head_channels", hidden_channels if head_channels is None else head_channels)
-        check_int("head_layers", head_layers, least=0)
-
         self.input_map = make_input_map(
             input_map, in_channels, hidden_channels, input_widths, dropout, num_nodes
         )
-        check_choice("directions", directions, DIRECTIONS)
-        check_choice("fusion", fusion, FUSIONS)
+        self.scales = check_scales(scales)
+        self.directions = check_choice("directions", directions, DIRECTIONS)
         self.skip, self.own_bias, self.memory = skip, own_bias, memory
         self.supports_edge_mask = input_map != "graph"  # which embeds edges of its own
-
-        def layer() -> MultiscaleEquilibrium:
-            return MultiscaleEquilibrium(
-                hidden_channels,
-                scales,
-                gamma,
-                contraction=contraction,
-                learn_gamma=learn_gamma,
-                solver=solver,
-                tol=tol,
-                max_iter=max_iter,
-                memory=memory,
-                on_failure=on_failure,
-                warm_start=warm_start,
-            )
+        layer = partial(
+            MultiscaleEquilibrium,
+            *(hidden_channels, scales, gamma),
+            contraction=contraction,
+            learn_gamma=learn_gamma,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            memory=memory,
+            on_failure=on_failure,
+            warm_start=warm_start,
+        )
+        combine = partial(make_fusion, fusion, hidden_channels, attention_channels)
 
         def equilibrium() -> MultiscaleEquilibrium | DirectedEquilibrium:
             return layer() if directions == "in" else DirectedEquilibrium(layer, directions)
 
-        def combine() -> Fusion:
-            return make_fusion(fusion, hidden_channels, attention_channels)
-
-        states = len(check_scales(scales)) * (2 if directions == "both" else 1)
-        check_int("blocks", blocks)
+        states = len(self.scales) * (2 if directions == "both" else 1)
         self.blocks = nn.ModuleList(
             ResidualBlock(hidden_channels, equilibrium(), combine(), states, dropout)
-            for _ in range(blocks - 1)
+            for _ in range(check_int("blocks", blocks) - 1)
         )
         self.equilibrium: MultiscaleEquilibrium | DirectedEquilibrium = equilibrium()
         self.fusion = combine()
         width = self.fusion.width(hidden_channels, states + int(skip))
         if head == "auto":
             head = "graph" if level == "graph" and not batch_norm else "linear"
-        if head == "graph" and level == "node":
-            raise ArgumentError(
-                "'level' must be 'graph' or 'auto' with head='graph' (got 'node'), which pools the "
-                "nodes of each graph; use head='linear' for logits per node"
-            )
-        self.level = "graph" if head == "graph" else self.level
+        self.level = check_head(head, head_layers, batch_norm, level)
         inner = head_channels or hidden_channels
         sizes = HeadSizes(in_channels, width, inner, out_channels, head_layers)
         self.head = make_head(head, sizes, dropout, batch_norm)
@@ -234,13 +221,23 @@ class MGNNI(GraphModel):
     def solve_log(self) -> SolveLog:
         """How the equations of the last pass were solved."""
         inner = (cast(ResidualBlock, block).equilibrium for block in self.blocks)
-        return merged_log(layer.log for layer in (*inner, self.equilibrium))
+        return SolveLog.merged(layer.log for layer in (*inner, self.equilibrium))
 
     @property
     def takes_sparse_features(self) -> bool:  # type: ignore[override]
         """Whether ``x`` may be a sparse CSR tensor, which is so if only an MLP uses it."""
         takes = isinstance(self.input_map, MLP | GraphInput)
         return takes and not isinstance(self.head, ResidualHead)
+
+    def bias(self, x: Tensor, propagation: Propagation) -> Tensor:
+        r"""Return the bias of the last equilibria, given the features of all nodes.
+
+        Shapes: :math:`(|\mathcal{V}|, F_{in})` to :math:`(|\mathcal{V}|, F)`.
+        """
+        bias = apply_input_map(self.input_map, x, propagation, self.memory != "fast")
+        for block in self.blocks:
+            bias = block(bias, propagation)
+        return bias
 
     def fused_states(self, z: Tensor, bias: Tensor) -> Tensor:
         r"""Return the states that are fused, given those of all equilibria and their bias.
@@ -249,6 +246,17 @@ class MGNNI(GraphModel):
         """
         states = z if self.own_bias else z - bias
         return torch.cat([states, bias.unsqueeze(0)]) if self.skip else states
+
+    def read_out(
+        self, z: Tensor, x: Tensor | None, index: Tensor | None, num_graphs: int
+    ) -> tuple[Tensor, Tensor]:
+        r"""Return the output for the states that are fused, and the weight of each state.
+
+        Shapes: :math:`(|\mathcal{V}|, F_{out})` or :math:`(|\mathcal{G}|, F_{out})`, and
+        :math:`(|\mathcal{V}|, M)`.
+        """
+        fused, weight = self.fusion(z)
+        return self.in_units(self.head(fused, x, index, num_graphs)), weight
 
     def forward(
         self,
@@ -263,11 +271,11 @@ class MGNNI(GraphModel):
         r"""Return the logits, one row per node or per graph.
 
         Args:
-            x (torch.Tensor): Node features, dense, or sparse CSR if :attr:`takes_sparse_features`.
-            edge_index (torch.Tensor or Propagation): The edge indices, a sparse adjacency matrix,
+            x (Tensor): Node features, dense, or sparse CSR if :attr:`takes_sparse_features`.
+            edge_index (Tensor or Propagation): The edge indices, a sparse adjacency matrix,
                 or a :class:`~mgnni.Propagation`. The operator is cached between passes.
-            edge_weight (torch.Tensor, optional): Edge weights. (default: :obj:`None`)
-            batch (torch.Tensor, optional): Index of the graph of each node. Each graph is solved
+            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+            batch (Tensor, optional): Index of the graph of each node. Each graph is solved
                 to the tolerance, with a certificate of its own. (default: :obj:`None`)
             batch_size (int, optional): Number of graphs. Graphs without nodes at the end of a
                 batch are counted only if it is given. (default: :obj:`None`)
@@ -279,22 +287,14 @@ class MGNNI(GraphModel):
               F_{out})`, and weights :math:`(|\mathcal{V}|, M)` if ``return_attention``
         """
         propagation = self.propagation(x, edge_index, edge_weight, batch, batch_size)
-        low, device = self.memory != "fast", propagation.device
         with report_non_finite(x):
-            if isinstance(self.input_map, GraphInput):
-                bias = self.input_map(x, propagation)
-            else:
-                blocks = low and fits_row_blocks(self.input_map, x, device)
-                bias = in_row_blocks(self.input_map, x, device) if blocks else self.input_map(x)
-            for block in self.blocks:
-                bias = block(bias, propagation)
+            bias = self.bias(x, propagation)
             z = self.equilibrium(bias, propagation).to(x.dtype)
         z = self.fused_states(z, bias.to(x.dtype))
         index = self.pooling_index(batch, propagation)
-        if low and index is None and not return_attention:
-            readout = StateReadout(self.fusion, self.head)
-            if fits_row_blocks(readout, x, device):
-                return self.in_units(in_row_blocks(readout, z, device))
-        fused, weight = self.fusion(z)
-        logits = self.head(fused, x, index, self.num_graphs(propagation, batch, batch_size))
-        return (self.in_units(logits), weight) if return_attention else self.in_units(logits)
+        if self.memory != "fast" and index is None and not return_attention:
+            rowwise, device = StateReadout(self.fusion, self.head), propagation.device
+            if fits_row_blocks(rowwise, x, device):
+                return self.in_units(in_row_blocks(rowwise, z, device))
+        out, weight = self.read_out(z, x, index, self.num_graphs(propagation, batch, batch_size))
+        return (out, weight) if return_attention else out

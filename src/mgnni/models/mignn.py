@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from mgnni.errors import ArgumentError, check_choice
-from mgnni.graph.product import Product
+from mgnni.graph.product import multiplied
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout
 from mgnni.layers.steady_state import SteadyState
+from mgnni.layers.unit_rows import unit_rows
 from mgnni.layers.well_posed import MonotoneWeight, OrthogonalWeight
 from mgnni.models.base import EncoderModel
 from mgnni.solve.result import SolveLog
@@ -128,7 +129,7 @@ class MIGNN(EncoderModel):
         with torch.autocast(x.device.type, enabled=False):  # a certificate needs full precision
             z = self.states(x, propagation).to(x.dtype)
         if self.unit_rows:
-            z = nn.functional.normalize(z, dim=-1)
+            z = unit_rows(z)
         out: Tensor = self.decoder(self.dropout(z))
         return out
 
@@ -136,7 +137,7 @@ class MIGNN(EncoderModel):
         r"""Return the solution of the equation.
 
         Args:
-            x (torch.Tensor): Node features.
+            x (Tensor): Node features.
             propagation (Propagation): The operator of the graph.
 
         Shapes:
@@ -152,7 +153,7 @@ class MIGNN(EncoderModel):
 
         def image(z: Tensor, weight: Tensor, bias: Tensor, values: Tensor) -> Tensor:
             drive = z @ weight.mT + bias
-            hop: Tensor = Product.apply(values, drive, propagation)  # type: ignore[no-untyped-call]
+            hop = multiplied(values, drive, propagation)
             if step is None:
                 return hop.relu()
             return (z - step * (z - drive + hop)).relu()

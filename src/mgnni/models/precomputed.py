@@ -110,12 +110,9 @@ class PrecomputedMGNNI(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the logits of some nodes, given their terms."""
-        z = self.states(rows)
-        model = self.model
         bias = rows[:, 0] @ self.input_matrix().to(rows.dtype)  # the first term is X itself
-        z = model.fused_states(z, bias)
-        logits: Tensor = model.head(model.fusion(z)[0], None, None, 0)
-        return logits
+        z = self.model.fused_states(self.states(rows), bias)
+        return self.model.read_out(z, None, None, 0)[0]
 
     def states(self, rows: Tensor) -> Tensor:
         """Return the equilibria of all scales at some nodes.

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MLP
 
-from mgnni.errors import ArgumentError, check_choice, check_int, check_ints
+from mgnni.errors import check_choice, check_int, check_ints, check_number
 from mgnni.graph.bounds import largest_degrees, row_sums
-from mgnni.graph.product import Product
+from mgnni.graph.product import multiplied
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.graph_module import GraphOptions
 from mgnni.layers.regularization import Dropout
@@ -110,12 +110,8 @@ class SSE(EncoderModel):
         super().__init__(in_channels, hidden_channels, out_channels, dropout, level, graph)
         self.variant = check_choice("variant", variant, VARIANTS)
         self.message = check_choice("message", message, MESSAGES)
-        if not 0 < kappa < 1:
-            raise ArgumentError(
-                f"'kappa' must lie in (0, 1), so that the equation contracts (got {kappa}); use 0.9"
-            )
-        if not 0 < alpha <= 1:
-            raise ArgumentError(f"'alpha' must lie in (0, 1] (got {alpha}); use 1 for no damping")
+        check_number("kappa", kappa, "(0, 1)", "the equation then contracts; 0.9 is usual")
+        check_number("alpha", alpha, "(0, 1]", "1 is no damping")
         self.kappa, self.alpha = kappa, alpha
         self.steps = check_int("steps", steps, least=0)
         self.steady_state = SteadyState(solver, tol, max_iter)
@@ -124,7 +120,7 @@ class SSE(EncoderModel):
         self.last = nn.Linear(hidden_channels, hidden_channels, bias=False)
         widths = [hidden_channels, *check_ints("decoder_widths", decoder_widths), out_channels]
         self.node_channels = hidden_channels
-        self.readout = nn.Sequential(Dropout(dropout), MLP(widths, norm=None))
+        self.readout = nn.Sequential(Dropout(dropout, level), MLP(widths, norm=None))
 
     @property
     def solve_log(self) -> SolveLog:
@@ -154,7 +150,7 @@ class SSE(EncoderModel):
     def _update(self, h: Tensor, params: tuple[Tensor, ...], propagation: Propagation) -> Tensor:
         """Return ``T(h)``."""
         values, drive, inner, outer, scale = params
-        gathered: Tensor = Product.apply(values, h, propagation)  # type: ignore[no-untyped-call]
+        gathered = multiplied(values, h, propagation)
         return (scale * (gathered @ inner.T) + drive).relu() @ outer.T
 
     def _params(self, x: Tensor, propagation: Propagation) -> tuple[Tensor, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError, check_int
+from mgnni.errors import check_int, check_number
 from mgnni.graph.propagation import Propagation
 from mgnni.implicit.check import check_gamma, check_scale
 from mgnni.range.printed import check_threshold
@@ -38,10 +38,11 @@ def contraction(
         - **weight:** ``(channels, channels)``
     """
     check_scale(scale)
-    norm = weight
     if isinstance(weight, Tensor):
         norm = float(torch.linalg.matrix_norm(weight.detach().double(), 2))
-    return check_gamma(gamma) * float(norm) * step_bounds(propagation, (scale,))[0]
+    else:
+        norm = check_number("weight", weight, "[0, inf)", "a norm is never negative; use abs")
+    return check_gamma(gamma) * norm * step_bounds(propagation, (scale,))[0]
 
 
 def distance_bound(contraction: float, distance: Tensor, scale: int = 1) -> Tensor:
@@ -205,9 +206,5 @@ def walks(propagation: Propagation, node: int, power: int) -> Tensor:
 
 def check_contraction(value: float) -> float:
     """Returns ``value`` if it lies in [0, 1); else raises."""
-    if not 0 <= value < 1:
-        raise ArgumentError(
-            f"'contraction' must be in [0, 1) (got {value!r}); lower gamma, or choose a "
-            "normalization with norm bound 1"
-        )
-    return value
+    hint = "lower gamma, or choose a normalization with norm bound 1"
+    return check_number("contraction", value, "[0, 1)", hint)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError, check_choice, check_int
+from mgnni.errors import ArgumentError, check_choice, check_int, check_number
 from mgnni.implicit.check import check_scale
 from mgnni.range.bounds import check_contraction
 
@@ -169,8 +169,7 @@ def _roots(contraction: float, scale: int) -> Tensor:
 
 def _share(loop: float, directed: bool) -> float:
     """The share of the self-loop in the degree of a node that is not at an end."""
-    if not (isinstance(loop, (int, float)) and 0 <= loop < float("inf")):
-        raise ArgumentError(f"'loop' must be a weight of at least 0 (got {loop!r}); 0 is no loop")
+    check_number("loop", loop, "[0, inf)", "0 is no loop")
     return loop / (loop + (1 if directed else 2))
 
 

@@ -86,15 +86,23 @@ def influence_hops(propagation: Propagation, nodes: Tensor, influence: Tensor) -
 
 
 def check_nodes(nodes: Tensor, num_nodes: int) -> Tensor:
-    """Returns the nodes if they are valid indices; else raises.
+    """Returns the indices of nodes, given as indices or as a boolean mask.
 
     Args:
-        nodes (Tensor): Indices of nodes.
+        nodes (Tensor): Indices of nodes, or a mask of all nodes.
         num_nodes (int): Number of nodes.
 
     Shapes:
-        - **nodes:** ``(count,)``
+        - **nodes:** ``(count,)``, or ``(num_nodes,)`` for a mask
+        - **output:** ``(count,)``
     """
+    if not isinstance(nodes, Tensor):
+        raise ArgumentError(
+            f"nodes must be a tensor of indices (got {type(nodes).__name__}); use "
+            "torch.tensor([0, 1])"
+        )
+    if nodes.dtype is torch.bool and nodes.shape == (num_nodes,):
+        return nodes.nonzero().squeeze(1)
     whole = nodes.dim() == 1 and nodes.dtype in (torch.int64, torch.int32)
     if not whole or (nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes):
         raise ArgumentError(

@@ -111,7 +111,7 @@ def jacobian_influence(
     nodes = torch.arange(x.size(0)) if nodes is None else nodes
     nodes = check_nodes(nodes, x.size(0))
     exact = accurate(model, tol).requires_grad_(False)
-    features = x.detach().double().requires_grad_()
+    features = x.detach().to_dense().double().requires_grad_()
     y = _outputs(exact, features, edge_index, edge_weight)
     if not y.requires_grad:
         raise ArgumentError(
@@ -169,7 +169,8 @@ def perturbation_response(
     """
     nodes = check_nodes(nodes, x.size(0))
     exact = model if tol is None else accurate(model, tol)
-    features = x.detach() if tol is None else x.detach().double()
+    features = x.detach().to_dense()
+    features = features if tol is None else features.double()
     if change is not None:
         change = change.to(features).expand(len(nodes), x.size(1))
     rows = []

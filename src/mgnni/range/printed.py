@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from mgnni.errors import ArgumentError, check_int
+from mgnni.errors import ArgumentError, check_int, check_number
 from mgnni.implicit.check import check_gamma
 
 
@@ -76,8 +76,4 @@ def printed_range(theta: float, gamma: float = 0.8, scale: int = 1) -> float:
 
 def check_threshold(theta: float) -> float:
     """Returns ``theta`` if it is positive and finite; else raises."""
-    if not (isinstance(theta, (int, float)) and 0 < theta < math.inf):
-        raise ArgumentError(
-            f"'theta' must be positive and finite (got {theta!r}); 1e-6 is the default tolerance"
-        )
-    return float(theta)
+    return check_number("theta", theta, "(0, inf)", "1e-6 is the default tolerance")

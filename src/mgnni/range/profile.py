@@ -45,11 +45,6 @@ class HopProfile:
     nodes: int
     num_nodes: int
 
-    @property
-    def sampled(self) -> bool:
-        """Whether only some of the nodes were measured."""
-        return self.nodes < self.num_nodes
-
     def effective_range(self, theta: float) -> int:
         r"""Returns the θ-effective range: the largest distance with an influence above it.
 

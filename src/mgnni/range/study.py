@@ -99,18 +99,16 @@ class Study:
     Attributes:
         theta (float): The threshold.
         nodes (Tensor): The measured nodes.
-        distance (Tensor): Hops from every node to the measured ones; -1 for no path.
-        longest (int): Longest of these distances: the diameter if all nodes were measured.
+        longest (int): Largest number of hops from any node to a measured one: the diameter if all
+            nodes were measured.
         ranges (tuple of RangeOf): One entry per setting.
 
     Shapes:
         - **nodes:** ``(count,)``
-        - **distance:** ``(count, num_nodes)``
     """
 
     theta: float
     nodes: Tensor
-    distance: Tensor
     longest: int
     ranges: tuple[RangeOf, ...]
 
@@ -162,7 +160,7 @@ def study_range(
         _range_of(propagation, setting, profile, theta, entries, pairs)
         for setting, profile in zip(settings, profiles, strict=True)
     ]
-    return Study(theta, nodes, distance, longest, tuple(ranges))
+    return Study(theta, nodes, longest, tuple(ranges))
 
 
 def _range_of(
@@ -174,7 +172,7 @@ def _range_of(
     pairs: Tensor | None,
 ) -> RangeOf:
     gamma, scale = setting.gamma, setting.scale
-    rate = contraction(propagation, setting.eigenvalue, gamma, scale)
+    rate = contraction(propagation, abs(setting.eigenvalue), gamma, scale)
     symmetric = propagation.symmetric and propagation.norm.kind == "frobenius"
     factor = largest_factor(propagation)
     hops = torch.arange(len(entries))

@@ -13,9 +13,9 @@ from typing import IO, Any
 import torch
 
 from mgnni.errors import ArgumentError
+from mgnni.reproduce.attention_figure import attention_figure
 from mgnni.reproduce.chain_length import distance
 from mgnni.reproduce.chain_response import response
-from mgnni.reproduce.figure import attention_figure
 from mgnni.reproduce.lattice_error import error_by_range
 from mgnni.reproduce.lattice_tables import lattice_figure, lattice_tables
 from mgnni.reproduce.length_figure import length_figure
@@ -94,7 +94,7 @@ def attention(cell: Cell, folder: Path, device: str, on_epoch: OnEpoch) -> dict[
     """Return the scores, and ``attention_values``: the weight of each scale at 100 nodes."""
     source = source_of(cell)
     fitted = train_cell(cell, folder, device, on_epoch, source)
-    weight = fitted.explain(source.task.graphs).attention
+    weight = fitted.predictions(source.task.graphs).attention
     if weight is None:
         raise ArgumentError(
             f"'{cell}' must be a model with attention (got {cell.row.architecture})"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import IO, TYPE_CHECKING, Any
 
-from mgnni.figures import COLORS, FAINT, INK, new_figure
-from mgnni.reproduce.figure import values_shown
+from mgnni.figures import COLORS, FAINT, INK, new_figure, plain_axes
+from mgnni.reproduce.attention_figure import values_shown
 from mgnni.reproduce.lattice_error import FRESH, THETA, needed
 from mgnni.reproduce.sheet import Found, Sheet, changed_mark, state_notes, value_of
 from mgnni.reproduce.study import Cell, Study
@@ -113,8 +113,4 @@ def _panel(axes: Axes, study: Study, shown: Shown) -> None:
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_ylim(0, 50)
     axes.set_xlabel("range, in hops", size=9, color=FAINT)
-    axes.grid(color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelsize=8, labelcolor=FAINT)
-    axes.minorticks_off()
-    axes.spines[:].set_visible(False)
+    plain_axes(axes, size=8)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from mgnni.data.statistics import scores, summarize
-from mgnni.figures import FAINT, INK, OTHERS, new_figure
+from mgnni.figures import FAINT, INK, OTHERS, new_figure, plain_axes
 from mgnni.reproduce.chain_length import LAST_DIGITS
 from mgnni.reproduce.sheet import Found, parts, value_of
 from mgnni.reproduce.study import Row, Study
@@ -144,10 +144,7 @@ def _frame(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set_xticks(lengths)
     axes.set_xlabel("Nodes of a chain", size=10, color=INK)
     axes.set_ylabel("Test accuracy", size=10, color=INK)
-    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelsize=9, labelcolor=FAINT)
-    axes.spines[:].set_visible(False)
+    plain_axes(axes, "y")
     axes.axhline(50, color=FAINT, linewidth=1.1, linestyle=(0, (4, 3)), zorder=1)
     axes.annotate(
         "chance", (lengths[0], 50), (0, -4), textcoords="offset points", va="top", size=9,

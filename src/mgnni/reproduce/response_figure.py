@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from mgnni.figures import COLORS, FAINT, INK, new_figure
-from mgnni.reproduce.figure import values_shown
+from mgnni.figures import COLORS, FAINT, INK, new_figure, plain_axes
+from mgnni.reproduce.attention_figure import values_shown
 from mgnni.reproduce.sheet import Found
 from mgnni.reproduce.study import Cell, Study
 
@@ -94,7 +94,7 @@ def _together(axes: Axes, shown: Shown, log: bool) -> None:
         axes.set_yscale("log")
     else:
         axes.legend(frameon=False, fontsize=8)
-    _plain(axes)
+    plain_axes(axes, size=8)
 
 
 def _single(axes: Axes, cell: Cell, values: dict[str, Any]) -> None:
@@ -105,15 +105,7 @@ def _single(axes: Axes, cell: Cell, values: dict[str, Any]) -> None:
     axes.set_yscale("log")
     axes.set_ylim(LOWEST, 1e2)
     axes.set_title(cell.column.title, size=10, color=INK, loc="left")
-    _plain(axes)
-
-
-def _plain(axes: Axes) -> None:
-    axes.grid(color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelsize=8, labelcolor=FAINT)
-    axes.minorticks_off()
-    axes.spines[:].set_visible(False)
+    plain_axes(axes, size=8)
 
 
 def _whole(curve: Sequence[float]) -> tuple[list[int], list[float]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mgnni.data.catalog import find_entry
-from mgnni.errors import DataError, MgnniError
+from mgnni.errors import DataError, one_line
 from mgnni.reproduce.kinds import KINDS
 from mgnni.reproduce.more_seeds import add_seeds, can_add
 from mgnni.reproduce.store import (
@@ -113,9 +113,7 @@ def _run_locked(
             report = _measure(cell, output, there, device, on_epoch)
     # One cell that fails, for whatever reason, does not stop the others.
     except Exception as error:
-        message = " ".join(str(error).split())
-        if not isinstance(error, MgnniError):
-            message = f"{type(error).__name__}: {message}"
+        message = one_line(error)
         record_failure(cell, output, message)
         return Outcome(cell, None, message)
     forget_failure(cell, output)

@@ -13,11 +13,10 @@ from filelock import FileLock, Timeout
 
 from mgnni.data.statistics import scores, summarize
 from mgnni.errors import DataError, MgnniError
-from mgnni.files import atomic_write, read_object
+from mgnni.files import read_object, to_json, write_object
 from mgnni.reproduce.study import QUICK_SPLITS, Cell
 from mgnni.train.config import Config
 from mgnni.train.folder import FILES
-from mgnni.train.report import to_json
 from mgnni.train.runs import Run
 
 REPORT, CONFIG, FAILURE = "report.json", "config.json", "failed.json"
@@ -182,8 +181,8 @@ def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] |
             continue
         if same:
             folder.mkdir(parents=True, exist_ok=True)
-            _write(folder / CONFIG, header)
-            _write(folder / REPORT, copied)
+            write_object(folder / CONFIG, header, compact=True)
+            write_object(folder / REPORT, copied, compact=True)
             clear(folder / MORE_SEEDS)
             return copied
     return None
@@ -226,8 +225,8 @@ def keep(
     ]
     # The report is last, so that a process that dies in between leaves a complete training.
     header = header or json.loads((folder / CONFIG).read_text("utf-8"))
-    _write(folder / CONFIG, header)
-    _write(folder / REPORT, compact)
+    write_object(folder / CONFIG, header, compact=True)
+    write_object(folder / REPORT, compact, compact=True)
     for name in (*FILES, ".lock", FAILURE):
         if name not in (CONFIG, REPORT):
             (folder / name).unlink(missing_ok=True)
@@ -255,18 +254,12 @@ def record_failure(cell: Cell, output: Path, message: str) -> None:
     """Store why a cell failed."""
     folder = cell.folder(output)
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / FAILURE, {"experiment": str(cell), "error": message})
+    write_object(folder / FAILURE, {"experiment": str(cell), "error": message}, compact=True)
 
 
 def forget_failure(cell: Cell, output: Path) -> None:
     """Remove what :func:`record_failure` has stored."""
     (cell.folder(output) / FAILURE).unlink(missing_ok=True)
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    with atomic_write(path) as file:
-        file.write((text + "\n").encode())
 
 
 def _short(value: Any) -> str:

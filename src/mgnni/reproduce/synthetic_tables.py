@@ -60,7 +60,7 @@ def distance_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         "is better, the tolerance limits the range, not the model.",
         *_weighted_note(found),
         f"Reach: distance up to which at least {100 * KNOWN:.0f} % of the test nodes of all runs "
-        "are right; none if the nearest nodes are not.",
+        "are right; none if the nearest nodes are not. Rows without any are left out.",
         *state_notes(study, found, command),
     ]
     first = sheets[0]
@@ -107,8 +107,8 @@ def _reaches(row: Row, found: Found, names: Sequence[str]) -> list[list[str]]:
     lines = []
     for title, path in (("ours", ("reach",)), (f"ours, {EXACTLY}", ("exact", "reach"))):
         known = [cell is not None and value_of(cell, *path[:-1]) is not None for cell in cells]
-        if any(known):
-            shown = [value_of(cell, *path) for cell in cells]
+        shown = [value_of(cell, *path) for cell in cells]
+        if any(hop is not None for hop in shown):
             lines.append(
                 [
                     title,

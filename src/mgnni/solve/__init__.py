@@ -4,7 +4,8 @@ Read in this order:
 
 - :mod:`~mgnni.solve.textbook`: the equation and its plain solution by Picard iteration. This is
   the reference for tests and benchmarks.
-- :mod:`~mgnni.solve.equation`: the left-hand side :math:`(P, m, \gamma, W)` as an object.
+- :mod:`~mgnni.solve.equation`: the equations without their bias, :math:`(P, m, \gamma, W)`, as
+  an object.
 - :mod:`~mgnni.solve.prepare`: ``plan = prepare(equations, options, previous)`` chooses a method.
   It is the only place that does.
 - :mod:`~mgnni.solve.refine`: ``plan.solve(bias)`` proposes a solution, measures its residual and

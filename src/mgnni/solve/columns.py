@@ -107,7 +107,7 @@ class _OneEquation:
         self.method = method(self.equation)
         self.scale, self.operator = equation.scales[0], equation.operator
         pairs = self.equation.weights.eigenpairs
-        exact = Weights(weights.tensor.double(), weights.gram, exact=True).eigenpairs
+        exact = Weights(weights.tensor.double(), weights.psd_norm, exact=True).eigenpairs
         self.values, self.exact_vectors = pairs.values[0], exact.vectors[0]
         self.vectors = self.exact_vectors.to(weights.tensor.dtype)
         self.half = options.memory == "half" and weights.tensor.dtype is torch.float32
@@ -201,7 +201,7 @@ class _OneEquation:
         residual = torch.zeros_like(z) if exact else torch.mul(bias, self.factor).sub_(z)
         values = (self.equation.gamma * self.values).to(z.device, dtype)
         vectors = self.exact_vectors.to(dtype)
-        one, other = (torch.empty(z.size(0) * COLUMNS, dtype=dtype, device=z.device) for _ in "12")
+        one, other = torch.empty(2, z.size(0) * COLUMNS, dtype=dtype, device=z.device)
         for panel in torch.split(torch.arange(z.size(1)), COLUMNS):
             basis = vectors[:, panel.to(vectors.device)]
             x, out = (shaped(some, len(z), len(panel)) for some in (one, other))

@@ -33,17 +33,21 @@ MOST_ENTRIES = 2**24  # entries of the operator, likewise
 SHARE = 0.5  # of the tolerance that the truncation may use; rounding needs the rest
 
 
+def kernels_available(device: torch.device) -> bool:
+    """Whether the kernels of this module can run on a device."""
+    return device.type == "cuda" and why_not() is None
+
+
 def has_kernels(equations: Equations, options: Options) -> bool:
     """Whether the number of terms is known in advance, and the device has kernels."""
     operator, tensor = equations.operator, equations.weights.tensor
     return (
         options.max_iter is None
         and not operator.is_sharded
-        and tensor.device.type == "cuda"
         and tensor.dtype is torch.float32
-        and equations.weights.gram is not None
+        and equations.weights.psd_norm is not None
         and operator.num_nodes * equations.channels > 0
-        and why_not() is None
+        and kernels_available(tensor.device)
         and equations.gamma * max(equations.step_bounds) < 0.999
         and operator.pattern.nnz > 0
     )

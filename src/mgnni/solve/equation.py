@@ -1,10 +1,10 @@
-"""The left-hand side of the equilibrium equations, and the constants by which they contract."""
+"""The equilibrium equations without their bias, and the constants by which they contract."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -37,7 +37,7 @@ def one_if_shared(bias: Tensor) -> Tensor:
 class Equations:
     r"""The equations :math:`Z_i = \gamma P^{m_i} Z_i W_i + B_i`, without their bias :math:`B`.
 
-    The right-hand side of equation :math:`i` has Lipschitz constant at most
+    The map :math:`Z_i \mapsto \gamma P^{m_i} Z_i W_i + B_i` has Lipschitz constant at most
     :math:`L_i = \gamma \|W_i\|_2 \|P\|^{m_i}` in the norm of the operator.
 
     Args:
@@ -64,12 +64,14 @@ class Equations:
         if len(self) == 1:
             return self  # with its norms, which take long for wide weights
         part = slice(index, index + 1)
-        weights = Weights(self.weights.tensor[part], self.weights.gram, self.weights.exact)
+        weights = replace(self.weights, tensor=self.weights.tensor[part], transpose_of=None)
         return Equations(self.operator, self.scales[part], self.gamma, weights)
 
     def double(self) -> Equations:
         """Returns the same equations in float64."""
-        weights = Weights(self.weights.tensor.double())
+        # In float64, the rounding of g(F) in float32 is visible: it is not exactly symmetric.
+        tensor = self.weights.tensor.double()
+        weights = replace(self.weights, tensor=tensor, psd_norm=None, transpose_of=None)
         return Equations(self.operator.double(), self.scales, self.gamma, weights)
 
     def adjoint(self) -> Equations:
@@ -92,7 +94,7 @@ class Equations:
         """The Lipschitz constants :math:`L_i`, including the rounding of the entries."""
         factor = [self.gamma * bound for bound in self.step_bounds]
         if self.weights.channels > WIDE:  # the cheap bound suffices for g(F)
-            known = self.weights.gram is not None
+            known = self.weights.psd_norm is not None
             norms = [1.0] * len(factor) if known else self.weights.frobenius
             cheap = [f * norm for f, norm in zip(factor, norms, strict=True)]
             if max(cheap) < 1:

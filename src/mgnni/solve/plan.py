@@ -93,7 +93,7 @@ class Previous:
         """Whether the weights are the same; compares them number by number."""
         mine, other = self.weights.tensor, weights.tensor
         return (
-            self.weights.gram == weights.gram
+            self.weights.psd_norm == weights.psd_norm
             and (mine.shape, mine.dtype, mine.device) == (other.shape, other.dtype, other.device)
             and mine._version == self.version
             and torch.equal(mine, other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mgnni.errors import ArgumentError, check_choice
+from mgnni.errors import check_choice, check_int, check_number
 
 MEMORY = ("fast", "low", "half")
 ON_FAILURE = ("raise", "warn")
@@ -248,17 +248,10 @@ class Options:
     on_failure: str = "raise"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tol, (int, float)) or not 0 < self.tol < 1:
-            raise ArgumentError(
-                f"'tol' must lie in (0, 1), because it bounds a relative residual (got "
-                f"{self.tol!r}); 1e-6 suits float32"
-            )
-        steps = self.max_iter
-        if steps is not None and (not isinstance(steps, int) or steps < 1):
-            raise ArgumentError(
-                f"'max_iter' must be a positive int, or None for a number that provably suffices "
-                f"(got {steps!r})"
-            )
+        hint = "it bounds a relative residual; 1e-6 suits float32"
+        check_number("tol", self.tol, "(0, 1)", hint)
+        if self.max_iter is not None:  # None: a number that provably suffices
+            check_int("max_iter", self.max_iter)
         check_choice("memory", self.memory, MEMORY)
         check_choice("on_failure", self.on_failure, ON_FAILURE)
 
@@ -274,6 +267,15 @@ class SolveLog:
 
     forward_records: tuple[Records, ...] = ()
     backward_records: tuple[Records, ...] = ()
+
+    @classmethod
+    def merged(cls, logs: Iterable[SolveLog]) -> SolveLog:
+        """Returns the records of several logs, in their order, as one log."""
+        every = list(logs)
+        return cls(
+            tuple(records for log in every for records in log.forward_records),
+            tuple(records for log in every for records in log.backward_records),
+        )
 
     @property
     def forward(self) -> tuple[SolveStats, ...]:

@@ -99,7 +99,7 @@ class Wide(Method):
         return torch.addmm(y, torch.cat([inner, coupled], 1), both), int(degree[0])
 
     def _interval(self, index: int) -> tuple[float, float]:
-        """The interval of that operator, which nothing widens past the norm of W."""
+        """Interval that holds the other eigenvalues of W, at most as wide as its norm allows."""
         equations, found = self.equations, self.equations.weights.outliers
         low, high = found.interval[index]
         step = equations.gamma * equations.step_bounds[index]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -73,7 +73,7 @@ class Weights:
 
     Args:
         tensor (Tensor): The weights.
-        gram (float, optional): Bound on the Frobenius norm of weights that are known to be
+        psd_norm (float, optional): Bound on the Frobenius norm of weights that are known to be
             symmetric, positive semidefinite and of spectral norm at most one, as :math:`g(F)` is.
             :obj:`None` if this is not known. (default: :obj:`None`)
         exact (bool, optional): Whether eigenpairs always come from LAPACK, never from the faster
@@ -87,7 +87,7 @@ class Weights:
     """
 
     tensor: Tensor
-    gram: float | None = None
+    psd_norm: float | None = None
     exact: bool = False
     transpose_of: Weights | None = None
     agreed: Callable[[Tensor], Tensor] | None = None
@@ -103,12 +103,12 @@ class Weights:
             return self
         if self.transpose_of is not None:
             return self.transpose_of
-        return Weights(self.tensor.mT.contiguous(), transpose_of=self)
+        return replace(self, tensor=self.tensor.mT.contiguous(), transpose_of=self)
 
     @cached_property
     def symmetric(self) -> bool:
         """Whether every weight equals its transpose up to rounding."""
-        if self.gram is not None or self.channels == 0:
+        if self.psd_norm is not None or self.channels == 0:
             return True
         gap = (self.tensor - self.tensor.mT).abs().amax(dim=(-2, -1))
         size = self.tensor.abs().amax(dim=(-2, -1))
@@ -118,7 +118,7 @@ class Weights:
     def eigenpairs(self) -> Eigenpairs:
         """Eigenpairs of symmetric weights, computed in float64 so that they add no error."""
         exact = self.exact or self.agreed is not None
-        usable = self.gram is not None and self.channels and not exact and self.tensor.is_cuda
+        usable = self.psd_norm is not None and self.channels and not exact and self.tensor.is_cuda
         if usable and has_eigenpairs(self.tensor):
             values, vectors = self.device_eigenpairs()
             kept = self.channels
@@ -152,8 +152,8 @@ class Weights:
     @cached_property
     def frobenius(self) -> list[float]:
         """Frobenius norms or bounds on them; they bound the spectral norms."""
-        if self.gram is not None:
-            return [self.gram] * len(self.tensor)
+        if self.psd_norm is not None:
+            return [self.psd_norm] * len(self.tensor)
         norms: list[float] = torch.linalg.matrix_norm(self.tensor.double()).tolist()
         return norms
 

@@ -36,7 +36,7 @@ def attention_sample(fitted: Fitted, graph: Data) -> dict[str, Any] | None:
     if len(scales) < 2 or getattr(fitted.config.model, "fusion", "") != "attention":
         return None
     try:
-        found = fitted.explain([graph])
+        found = fitted.predictions([graph])
     except ConvergenceError:  # another device may round differently; the training itself is fine
         return None
     if found.attention is None or fitted.multilabel:

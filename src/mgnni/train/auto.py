@@ -6,19 +6,20 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mgnni.data.rules import get_rule
 from mgnni.errors import DataError, MgnniError
-from mgnni.files import atomic_write, read_object
+from mgnni.files import read_object, write_object
+from mgnni.train.candidate import CandidateTraining
 from mgnni.train.config import Config
-from mgnni.train.contender import Contender
-from mgnni.train.device import make_fabric, settings_restored
+from mgnni.train.device import find_device, settings_restored
 from mgnni.train.experiment import Experiment
 from mgnni.train.folder import PORTFOLIO, Folder, check_same
 from mgnni.train.portfolio import (
-    VARIANTS,
+    OPTIONS,
     Budget,
     compared_runs,
     find_candidates,
@@ -26,18 +27,18 @@ from mgnni.train.portfolio import (
     rank,
     survivors,
 )
-from mgnni.train.report import FORMAT, describe, to_json, versions
+from mgnni.train.report import FORMAT, describe, versions
 from mgnni.train.runs import Epoch
 from mgnni.train.schedule import depends_on_epochs
 from mgnni.train.source import Source
 
 PACED = 5  # epochs in which the pace of a candidate is measured
 OnStart = Callable[[Mapping[str, Any]], None]
-OnContender = Callable[[str, Epoch], None]
+OnCandidateEpoch = Callable[[str, Epoch], None]
 
 
 @dataclass(frozen=True)
-class Choice:
+class Chosen:
     """What a portfolio has chosen.
 
     Attributes:
@@ -57,8 +58,8 @@ def choose(
     resume: bool = False,
     minutes: float | None = None,
     on_start: OnStart | None = None,
-    on_epoch: OnContender | None = None,
-) -> Choice:
+    on_epoch: OnCandidateEpoch | None = None,
+) -> Chosen:
     """Compare the candidates of a portfolio, and return the training of the best one.
 
     The comparison is written to ``portfolio.json`` after every candidate and rung, so that it can
@@ -77,19 +78,25 @@ def choose(
         on_epoch (Callable[[str, Epoch], None], optional): Called after every epoch with the name of
             the candidate. (default: :obj:`None`)
     """
-    contest = _Contest(experiment, changes, minutes)
+    portfolio = PortfolioRun(experiment, changes, minutes)
     with nullcontext() if output is None else Folder(output):
         if output is not None:
-            contest.open(output, resume)
-        if contest.record["chosen"] is None:
+            portfolio.open(output, resume)
+        if portfolio.record["chosen"] is None:
             if on_start is not None:
-                on_start(contest.record)
-            contest.run(on_epoch or _ignore)
-    return contest.choice()
+                on_start(portfolio.record)
+            portfolio.run(on_epoch)
+    return portfolio.chosen()
 
 
-class _Contest:
-    """Candidates, and what is known about them so far."""
+class PortfolioRun:
+    """The candidates of a portfolio, their trainings, and the record of their results.
+
+    Args:
+        experiment (Experiment): All runs, with any configuration.
+        changes (Mapping[str, Any]): Options that were given; they hold for all candidates.
+        minutes (float, optional): Time for comparison and training together.
+    """
 
     def __init__(
         self, experiment: Experiment, changes: Mapping[str, Any], minutes: float | None
@@ -110,7 +117,7 @@ class _Contest:
         untested = Source(task.without_test(splits), source.schema, source.origin)
         self.untested = replace(experiment, source=untested, runs=runs, test=False, jobs=1)
         self.configs = {name: self._with(config).config for name, config in found.configs.items()}
-        self.contenders: dict[str, Contender] = {}
+        self.trainings: dict[str, CandidateTraining] = {}
         self.file: Path | None = None
         self.header: dict[str, Any] = {}
         self.record: dict[str, Any] = {
@@ -154,7 +161,6 @@ class _Contest:
     def _header(self) -> dict[str, Any]:
         """Return everything that decides the outcome."""
         experiment = self.experiment
-        fabric = make_fabric(experiment.device, experiment.config.precision)
         return {
             "format": FORMAT,
             "data": {"origin": experiment.source.origin, **describe(experiment.task)},
@@ -163,16 +169,15 @@ class _Contest:
             "runs": [vars(run) for run in self.untested.runs],
             "trained": len(experiment.runs),
             "budget": asdict(self.budget),
-            "device": fabric.device.type,
+            "device": find_device(experiment.device),
             "versions": versions(),
         }
 
     def _save(self) -> None:
         if self.file is not None:
-            with atomic_write(self.file) as file:
-                file.write(to_json({"header": self.header, **self.record}).encode())
+            write_object(self.file, {"header": self.header, **self.record})
 
-    def run(self, on_epoch: OnContender) -> None:
+    def run(self, on_epoch: OnCandidateEpoch | None) -> None:
         """Train the candidates from rung to rung, and choose the best."""
         start, record = time.perf_counter(), self.record
         before = record["seconds"]
@@ -200,30 +205,30 @@ class _Contest:
             alive = survivors(alive, record["metric"], rung)
             for one in record["candidates"]:
                 if one not in alive:  # free its memory
-                    self.contenders.pop(one["name"], None)
+                    self.trainings.pop(one["name"], None)
         self._choose(spent())
         self._save()
 
-    def _advance(self, one: dict[str, Any], epochs: int, on_epoch: OnContender) -> None:
+    def _advance(self, one: dict[str, Any], epochs: int, on_epoch: OnCandidateEpoch | None) -> None:
         name = one["name"]
-        if name not in self.contenders:
-            self.contenders[name] = Contender(self._with(self.configs[name]))
-        contender = self.contenders[name]
-        contender.advance(epochs, lambda epoch: on_epoch(name, epoch))
-        one["error"] = contender.error
+        if name not in self.trainings:
+            self.trainings[name] = CandidateTraining(self._with(self.configs[name]))
+        training = self.trainings[name]
+        training.advance(epochs, None if on_epoch is None else partial(on_epoch, name))
+        one["error"] = training.error
 
     def _note(self, one: dict[str, Any], rung: int) -> None:
         if one["error"] is not None:
             one |= {"validation": None, "loss": None}
             return
-        contender = self.contenders[one["name"]]
-        one |= {"validation": contender.value, "loss": contender.loss, "epochs": contender.epochs}
-        one["seconds_per_epoch"] = contender.pace
-        one["rungs"][str(rung)], one["losses"][str(rung)] = contender.value, contender.loss
+        training = self.trainings[one["name"]]
+        one |= {"validation": training.value, "loss": training.loss, "epochs": training.epochs}
+        one["seconds_per_epoch"] = training.pace
+        one["rungs"][str(rung)], one["losses"][str(rung)] = training.value, training.loss
 
     def _pace(self, one: dict[str, Any]) -> float:
-        contender = self.contenders[one["name"]]
-        return contender.pace * len(contender.experiment.runs)
+        training = self.trainings[one["name"]]
+        return training.pace * len(training.experiment.runs)
 
     def _choose(self, spent: float) -> None:
         record = self.record
@@ -250,23 +255,23 @@ class _Contest:
 
     def _state(self) -> dict[str, Any] | None:
         """Return the state that the training of the chosen candidate can start from."""
-        contender = self.contenders.get(self.record["chosen"])
+        training = self.trainings.get(self.record["chosen"])
         experiment = self.experiment
-        if contender is None or len(experiment.runs) > 1:
+        if training is None or len(experiment.runs) > 1:
             return None
-        config = contender.experiment.config
+        config = training.experiment.config
         cosine = depends_on_epochs(config.schedule, config.lr_period)
         if cosine and self.record["epochs"] < config.epochs:
             return None
         if get_rule(experiment.rule).needs_test_curve:
             return None
-        return contender.state()
+        return training.state()
 
-    def choice(self) -> Choice:
+    def chosen(self) -> Chosen:
         """Return the training of the chosen candidate."""
         state, record = self._state(), self.record
         config = replace(self.configs[record["chosen"]], epochs=record["epochs"])
-        return Choice(replace(self.experiment, config=config, portfolio=record), state)
+        return Chosen(replace(self.experiment, config=config, portfolio=record), state)
 
 
 def _unknown(name: str, config: Config) -> dict[str, Any]:
@@ -274,7 +279,7 @@ def _unknown(name: str, config: Config) -> dict[str, Any]:
     return {
         "name": name,
         "model": config.architecture,
-        "options": dict(VARIANTS.get(name, {})),
+        "options": dict(OPTIONS.get(name, {})),
         "validation": None,
         "loss": None,
         "epochs": 0,
@@ -283,7 +288,3 @@ def _unknown(name: str, config: Config) -> dict[str, Any]:
         "seconds_per_epoch": None,
         "error": None,
     }
-
-
-def _ignore(name: str, epoch: Epoch) -> None:
-    """Do nothing after an epoch."""

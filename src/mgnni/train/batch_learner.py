@@ -13,13 +13,12 @@ from mgnni.data.task import Task
 from mgnni.distributed.collectives import from_first, gathered, lost_process
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError
-from mgnni.layers.regularization import BatchNorm
+from mgnni.layers.regularization import BatchNorm, Dropout, number_rows
 from mgnni.train.certificates import Certificates
 from mgnni.train.config import Config
 from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.learner import Batch
 from mgnni.train.runs import Run
-from mgnni.train.sharded_learner import number_rows
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -65,6 +64,13 @@ class BatchLearner(GraphLearner):
             )
         for one in self.norms:
             one.mesh = mesh
+        for one in self.ensemble.model.modules():
+            if isinstance(one, Dropout) and one.level == "edge" and one.p > 0:
+                raise ArgumentError(
+                    f"'mesh' needs a model without dropout of edges (got {config.architecture} "
+                    "with it), which are not numbered over several processes; set "
+                    "attention_dropout to 0, or train in one process"
+                )
         self.mesh, self.capturable = mesh, False
         self.sizes = torch.tensor([int(graph.num_nodes) for graph in task.graphs])
         mesh.barrier()
@@ -85,18 +91,19 @@ class BatchLearner(GraphLearner):
         first = int((units < own[0]).sum())  # units are sorted
         nodes = int(self.sizes[units[:first]].sum())
         count = int(self.sizes[own].sum())
-        places = (nodes, count), (first, own.numel())
-        inputs = (*self._inputs(own), places, absent)
+        numbers = {
+            "nodes": torch.arange(nodes, nodes + count, device=self.fabric.device),
+            "graphs": torch.arange(first, first + own.numel(), device=self.fabric.device),
+        }
+        inputs = (*self._inputs(own), numbers, absent)
         return inputs, labels, torch.zeros_like(share) if absent else share
 
     def step(self, inputs: tuple[Any, ...], labels: Tensor, weight: Tensor) -> Tensor:
         """Train on the own part of a batch; return the loss of the whole batch."""
-        *inputs_, places, absent = inputs
+        *inputs_, numbers, absent = inputs
         for one in self.norms:
             one.absent = absent
-        device = self.fabric.device
-        rows = (torch.arange(first, first + count, device=device) for first, count in places)
-        number_rows(self.ensemble.model, *rows)
+        number_rows(self.ensemble.model, **numbers)
         return super().step(tuple(inputs_), labels, weight)
 
     def _eval_units(self, part: str) -> Tensor:

@@ -31,7 +31,7 @@ def options_class(architecture: str) -> type[Any]:
 
 
 ModelConfig: type[Any] = options_class(MGNNI)
-# The public name of MGNNI's options, under which they are also pickled.
+# The public name of MGNNI's options.
 ModelConfig.__name__ = ModelConfig.__qualname__ = "ModelConfig"
 ModelConfig.__module__ = __name__
 
@@ -103,6 +103,10 @@ class Config:
             value = getattr(self, name)
             if value is not None and not least <= value < float("inf"):
                 raise ArgumentError(f"'{name}' must be at least {least} and finite (got {value})")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle plain data: the options of models are dataclasses made at run time."""
+        return Config.from_dict, (self.to_dict(),)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, the inverse of :meth:`from_dict`."""

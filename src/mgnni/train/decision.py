@@ -10,8 +10,8 @@ from mgnni.data.assessment.threshold import predicted_classes
 from mgnni.errors import ArgumentError
 
 
-class Explained(NamedTuple):
-    """A prediction and its explanation, one row per node or per graph.
+class Prediction(NamedTuple):
+    """Predicted classes and their probabilities, one row per node or per graph.
 
     Attributes:
         chosen: Predicted classes, boolean, shape ``(rows, classes)``.
@@ -27,7 +27,7 @@ class Explained(NamedTuple):
 
 def decide(
     logits: Tensor, attention: Tensor | None, multilabel: bool, threshold: float | None
-) -> Explained:
+) -> Prediction:
     """Return the predicted classes: the most probable one, or all labels that are more than likely.
 
     Args:
@@ -49,4 +49,4 @@ def decide(
     if threshold is not None and not 0 <= threshold <= 1:
         raise ArgumentError(f"'threshold' must lie between 0 and 1 (got {threshold:g})")
     chosen = predicted_classes(logits, multilabel, threshold)
-    return Explained(chosen, logits.sigmoid() if multilabel else logits.softmax(1), attention)
+    return Prediction(chosen, logits.sigmoid() if multilabel else logits.softmax(1), attention)

@@ -6,9 +6,10 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from mgnni.errors import ArgumentError, MgnniError, check_choice
 from mgnni.solve.plan import precision_restored
@@ -107,3 +108,12 @@ def one_thread(wanted: bool = True) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def on_cpu(state: Any) -> Any:
+    """Return a state whose tensors are on the CPU, so that it occupies no accelerator."""
+    if isinstance(state, dict):
+        return {key: on_cpu(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [on_cpu(value) for value in state]
+    return state.cpu() if isinstance(state, Tensor) else state

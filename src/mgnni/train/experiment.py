@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -92,6 +92,10 @@ class Experiment:
                     "some from the training set, or choose another rule"
                 )
         _ = self.model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the fields, without the cached model."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @property
     def task(self) -> Task:

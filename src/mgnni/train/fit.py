@@ -17,24 +17,24 @@ from mgnni.data.rules import DEFAULT_RULE
 from mgnni.data.tables.schema import TableOptions
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError, DataWarning
-from mgnni.models.catalog import MGNNI
 from mgnni.train.attention import attention_sample
-from mgnni.train.config import Config, changed, with_training_options
+from mgnni.train.auto import choose
+from mgnni.train.config import Config
 from mgnni.train.device import make_fabric, one_thread, settings_restored
 from mgnni.train.epoch_bar import epoch_bar
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.fitted import Fitted
 from mgnni.train.folder import Folder, check_resumable
 from mgnni.train.inputs import bound_graph
+from mgnni.train.presets import AUTO, check_auto
 from mgnni.train.processes import count_jobs, run_in_processes
 from mgnni.train.report import make_header, make_report
 from mgnni.train.runs import Epoch
+from mgnni.train.setup import find_training
 from mgnni.train.shared_folder import open_folder
-from mgnni.train.source import Source, balanced_source, describe_source, find_source
+from mgnni.train.source import Source, describe_source
 from mgnni.train.training import OnEpoch, Training
-from mgnni.train.tuned import find_preset
 
-AUTO = "auto"  # the model is chosen on validation data
 EXPLAINED = 2**24  # numbers in the states (or weights) of a run for a report with attention
 
 
@@ -130,11 +130,17 @@ def fit(
     Returns:
         Fitted: The trained model; its ``report`` has scores, rule and solver statistics.
     """
-    source = find_source(
+    other = None if preset == "paper" else preset
+    check_auto(model, budget, config=config, preset=other, mesh=mesh)
+    source, config = find_training(
         data,
+        changes,
+        model=model,
+        preset=preset,
+        config=config,
+        metric=metric,
         options=options,
         tables=tables if task is None else replace(tables or TableOptions(), task=task),
-        metric=metric,
         rule=rule,
         num_splits=num_splits,
         folds=folds,
@@ -142,33 +148,10 @@ def fit(
     runs, folder = runs_of(source.task, split, seed), None if output is None else Path(output)
     if resume and folder is not None:
         check_resumable(folder)
-    if model == AUTO and (config is not None or preset != "paper" or mesh is not None):
-        raise ArgumentError(
-            "'model' 'auto' chooses a configuration itself, in one process (got another as well, "
-            "or a mesh); leave out 'config', 'preset' and 'mesh', or name the model"
-        )
-    if budget is not None and model != AUTO:
-        raise ArgumentError(
-            f"'budget' is for the choice of a model (got {budget:g} minutes for {model or MGNNI}); "
-            "leave it out, or pass model='auto'"
-        )
-    if config is None:
-        named = None if model == AUTO else model
-        config = find_preset(source.preset, source.task.level, preset, named)
-    elif model not in (None, config.architecture):
-        raise ArgumentError(
-            f"'model' must be that of the config, {config.architecture!r} (got {model!r}); leave "
-            "one of the two out"
-        )
-    # A choice leaves out candidates without the options of a model that are given.
-    config = (with_training_options if model == AUTO else changed)(config, changes)
-    source = balanced_source(source, config, metric)
     _warn_about(source, config)
     experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
     state = None
     if model == AUTO:
-        from mgnni.train.auto import choose  # which needs this module
-
         chosen = choose(experiment, changes, folder, resume, budget)
         experiment, state = chosen.experiment, chosen.state
     shown = progress if mesh is None or mesh.rank == 0 else False
@@ -206,7 +189,7 @@ def train(
         mesh (ProcessMesh, optional): The processes that train together; all of them call this
             function, and the first one writes the folder. (default: :obj:`None`)
     """
-    on_epoch, on_note = on_epoch or _ignore, on_note or warnings.warn
+    on_note = on_note or warnings.warn
     if resume and output is None:
         raise ArgumentError("'resume' needs 'output', the folder to continue in")
     about = experiment.config.precision, experiment.deterministic
@@ -222,7 +205,7 @@ def train(
             if start is not None:
                 training.load_state(start)
             on_start()
-            _run(training, jobs, on_epoch, lambda: None)
+            _run(training, jobs, on_epoch)
             return _fitted(training, time.perf_counter() - began, jobs)
         with open_folder(output, experiment.checkpoint_every, mesh) as folder:
             state = folder.open(make_header(training), resume)
@@ -245,7 +228,12 @@ def train(
     return fitted
 
 
-def _run(training: Training, jobs: int, on_epoch: OnEpoch, save: Callable[[], None]) -> None:
+def _run(
+    training: Training,
+    jobs: int,
+    on_epoch: OnEpoch | None,
+    save: Callable[[], None] | None = None,
+) -> None:
     if jobs > 1:
         run_in_processes(training, jobs, on_epoch, save)
     else:
@@ -263,10 +251,6 @@ def _warn_about(source: Source, config: Config) -> None:
     for one in advise(describe_source(source, config)):
         if one.warning:
             warnings.warn(f"{source.task.name}: {one.text}", DataWarning, stacklevel=3)
-
-
-def _ignore(epoch: Epoch) -> None:
-    """Do nothing after an epoch."""
 
 
 def _fitted(training: Training, seconds: float, jobs: int) -> Fitted:

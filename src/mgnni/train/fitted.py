@@ -19,10 +19,10 @@ from mgnni.errors import ArgumentError, DataError, check_choice
 from mgnni.layers.blocks import state_names
 from mgnni.models.base import GraphModel
 from mgnni.train.config import Config, from_dict
-from mgnni.train.decision import Explained, decide
+from mgnni.train.decision import Prediction, decide
 from mgnni.train.ensemble import build_model, meta_model
 from mgnni.train.folder import load_checkpoint, save_checkpoint
-from mgnni.train.inputs import check_bound_graph, check_graphs, model_inputs
+from mgnni.train.inputs import input_graphs, model_inputs
 from mgnni.train.outputs import model_outputs
 from mgnni.train.report import versions
 from mgnni.train.runs import Run, best_run
@@ -117,7 +117,7 @@ class Fitted:
     def predict(
         self, data: Any = None, *, run: int | None = None, threshold: float | None = None
     ) -> Tensor:
-        """Return the class index or number of each row; with the arguments of :meth:`explain`.
+        """Return the class index or number of each row; with the arguments of :meth:`predictions`.
 
         Shapes:
             - **output:** ``(rows,)``, or ``(rows, labels)`` for several labels (0/1) or numbers
@@ -127,7 +127,7 @@ class Fitted:
                 raise ArgumentError("'threshold' is for two classes (got a model of numbers)")
             numbers = self.outputs(self.read(data), run)[0]
             return numbers.squeeze(1) if len(self.classes) == 1 else numbers
-        chosen = self.explain(self.read(data), run, threshold).chosen.long()
+        chosen = self.predictions(self.read(data), run, threshold).chosen.long()
         return chosen if self.multilabel else chosen.argmax(1)
 
     def predict_proba(self, data: Any = None, *, run: int | None = None) -> Tensor:
@@ -142,7 +142,7 @@ class Fitted:
         Shapes:
             - **output:** ``(rows, classes)``
         """
-        return self.explain(self.read(data), run).probability
+        return self.predictions(self.read(data), run).probability
 
     def read(self, data: Any) -> tuple[Data, ...]:
         """Return the graphs of some data, with features built as in training."""
@@ -171,13 +171,17 @@ class Fitted:
             f"{type(data).__name__})"
         )
 
+    def inputs(self, graphs: Sequence[Data]) -> list[Data]:
+        """Check graphs with the features of the training; return what the model reads of each."""
+        return input_graphs(graphs, self.config, self.num_features, self.graph)
+
     def threshold(self, run: int | None = None) -> float | None:
         """Return the threshold of a run; ``None`` if it predicts the most probable class."""
         return self.thresholds[self.best if run is None else run] if self.thresholds else None
 
-    def explain(
+    def predictions(
         self, graphs: Sequence[Data], run: int | None = None, threshold: float | None = None
-    ) -> Explained:
+    ) -> Prediction:
         """Return predicted classes, probabilities and scale weights.
 
         Args:
@@ -189,7 +193,7 @@ class Fitted:
         """
         if self.regression:
             raise ArgumentError(
-                "'explain' returns classes and probabilities (got a model of numbers); use "
+                "'predictions' returns classes and probabilities (got a model of numbers); use "
                 "predict, or outputs"
             )
         logits, attention = self.outputs(graphs, run)
@@ -209,11 +213,8 @@ class Fitted:
         Shapes:
             - **output:** ``(rows, classes)``, and ``(rows, states)`` if the model weighs scales
         """
-        if not graphs:
-            raise ArgumentError("'data' must hold at least one graph (got none)")
-        check_graphs(graphs, self.num_features)
-        check_bound_graph(self.config, graphs, self.graph)
-        return model_outputs(self.model(run), graphs, self.config, self.level)
+        inputs = self.inputs(graphs)
+        return model_outputs(self.model(run), inputs, self.config.batch_size, self.level)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of a model file: tensors and plain data."""

@@ -16,7 +16,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from mgnni.errors import DataError, LostProcessError, MgnniError
-from mgnni.files import atomic_write, read_object
+from mgnni.files import atomic_write, read_object, to_json
 from mgnni.train.config import Config
 from mgnni.train.experiment import CHECKPOINT_EVERY
 from mgnni.train.more_epochs import (
@@ -27,7 +27,6 @@ from mgnni.train.more_epochs import (
     epochs_of,
     reopen,
 )
-from mgnni.train.report import to_json
 from mgnni.train.training import Training
 
 FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json", "report.html")
@@ -128,7 +127,7 @@ class Folder:
         """Load a checkpoint of this folder into a training; return the seconds it had taken."""
         try:
             training.resume(state)
-            if state.get("epochs", training.config.epochs) < training.config.epochs:
+            if state["epochs"] < training.config.epochs:
                 reopen(training)
             return float(state["seconds"])
         except LostProcessError:

@@ -10,6 +10,25 @@ from torch_geometric.data import Data
 from mgnni.data.task import bare_graph
 from mgnni.errors import ArgumentError, DataError
 from mgnni.train.config import Config
+from mgnni.train.learner import prepared
+
+
+def input_graphs(
+    graphs: Sequence[Data], config: Config, num_features: int, bound: str | None
+) -> list[Data]:
+    """Check graphs, and return what a trained model reads of each, undirected if it asks for it.
+
+    Args:
+        graphs (Sequence[Data]): Graphs with the features of the training.
+        config (Config): Model and training hyperparameters.
+        num_features (int): Number of features in training.
+        bound (str, optional): :func:`bound_graph` of the training.
+    """
+    if not graphs:
+        raise ArgumentError("'data' must hold at least one graph (got none)")
+    check_graphs(graphs, num_features)
+    check_bound_graph(config, graphs, bound)
+    return [model_inputs(prepared(graph, config)) for graph in graphs]
 
 
 def model_inputs(graph: Data) -> Data:

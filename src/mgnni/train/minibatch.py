@@ -15,9 +15,9 @@ from mgnni.disk.stored_graph import TEST, TRAIN
 from mgnni.disk.sweep import Sweep
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError
-from mgnni.files import atomic_write
+from mgnni.files import atomic_write, to_json
 from mgnni.train.folder import DELETE, Folder, load_checkpoint, save_checkpoint
-from mgnni.train.report import commit, device_name, peak_memory, to_json, versions
+from mgnni.train.report import commit, device_name, peak_memory, versions
 from mgnni.train.row_training import RowOptions, RowTraining
 
 SAVE_EVERY = 30.0  # seconds between checkpoints

@@ -11,21 +11,18 @@ from torch_geometric.data import Batch, Data
 from mgnni.layers.fusion import ScaleConcat
 from mgnni.models.base import GraphModel
 from mgnni.models.mgnni import MGNNI
-from mgnni.train.config import Config
-from mgnni.train.inputs import model_inputs
-from mgnni.train.learner import prepared
 
 
 @torch.no_grad()
 def model_outputs(
-    model: GraphModel, graphs: Sequence[Data], config: Config, level: str
+    model: GraphModel, graphs: Sequence[Data], batch_size: int, level: str
 ) -> tuple[Tensor, Tensor | None]:
     """Return logits, or predicted numbers, and the weight of each scale.
 
     Args:
         model (GraphModel): A model in evaluation mode.
-        graphs (Sequence[Data]): Graphs with the features of the training.
-        config (Config): Model and training hyperparameters.
+        graphs (Sequence[Data]): What :func:`~mgnni.train.inputs.input_graphs` returns.
+        batch_size (int): Number of graphs in a batch.
         level (str): ``"node"`` or ``"graph"``.
 
     Shapes:
@@ -34,10 +31,9 @@ def model_outputs(
     """
     dtype = next(model.parameters()).dtype
     scores, attentions = [], []
-    size = len(graphs) if len(graphs) == 1 else config.batch_size
+    size = len(graphs) if len(graphs) == 1 else batch_size
     for start in range(0, len(graphs), size):
-        some = [prepared(graph, config) for graph in graphs[start : start + size]]
-        batch = Batch.from_data_list([model_inputs(graph) for graph in some])
+        batch = Batch.from_data_list(list(graphs[start : start + size]))
         several = batch.batch if len(graphs) > 1 or level == "graph" else None
         inputs = (batch.x.to(dtype), batch.edge_index, batch.edge_weight, several)
         if isinstance(model, MGNNI) and not isinstance(model.fusion, ScaleConcat):

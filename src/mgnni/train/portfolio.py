@@ -27,9 +27,10 @@ GRAPH_INPUT = "gmgnni-graph"
 NEIGHBORS: dict[str, Any] = {"own_bias": False, "self_loops": False, "skip": False}
 # In some directed graphs one direction alone, without a node's own features, tells its class.
 ONE_WAY = {f"gmgnni-{way}": {"directions": way, **NEIGHBORS} for way in ("out", "in")}
-VARIANTS: dict[str, dict[str, Any]] = {GRAPH_INPUT: {"input_map": "graph"}, **ONE_WAY}
+# Of candidates that are GMGNNI with other options.
+OPTIONS: dict[str, dict[str, Any]] = {GRAPH_INPUT: {"input_map": "graph"}, **ONE_WAY}
 WITHOUT_GRAPH = "mlp"
-MODELS = (MGNNI, GENERALISED, *VARIANTS, "graphsage", "gcn", WITHOUT_GRAPH)
+MODELS = (MGNNI, GENERALISED, *OPTIONS, "graphsage", "gcn", WITHOUT_GRAPH)
 OF_GRAPHS = (MGNNI, GENERALISED, "gin", "graphsage", "gcn", WITHOUT_GRAPH)
 MAX_NODES = 50_000  # of a graph whose nodes are embedded
 ENOUGH = 1000  # validation rows with which one split suffices to compare
@@ -74,7 +75,7 @@ def find_candidates(source: Source, changes: Mapping[str, Any]) -> Candidates:
         if reason := _not_possible(name, task, changes):
             left_out[name] = reason
             continue
-        model = GENERALISED if name in VARIANTS else name
+        model = GENERALISED if name in OPTIONS else name
         config = preset_for(source.preset, task.level, model=model)
         lacking = [key for key in changes if key not in {**vars(config), **vars(config.model)}]
         if lacking:
@@ -93,10 +94,10 @@ def find_candidates(source: Source, changes: Mapping[str, Any]) -> Candidates:
 
 def _choices(name: str, task: Task, symmetric: bool) -> dict[str, Any]:
     """Return the options of a candidate that depend on the data."""
-    found = dict(VARIANTS.get(name, {}))
+    found = dict(OPTIONS.get(name, {}))
     if symmetric and name in (GENERALISED, GRAPH_INPUT):
         found["directions"] = "in"  # both directions are the same, at twice the cost
-    deep = name in (MGNNI, GENERALISED, *VARIANTS)
+    deep = name in (MGNNI, GENERALISED, *OPTIONS)
     if deep and task.level == "node" and task.num_features <= FEW:
         # Few features need a deeper map; with hundreds of words, it fits the training nodes only.
         found |= {"head": "residual", "head_layers": 1, "batch_norm": False}
@@ -104,8 +105,8 @@ def _choices(name: str, task: Task, symmetric: bool) -> dict[str, Any]:
 
 
 def _not_possible(name: str, task: Task, changes: Mapping[str, Any]) -> str | None:
-    """Return why a variant cannot be compared."""
-    if given := [key for key in VARIANTS.get(name, {}) if key in changes]:
+    """Return why a candidate cannot be compared."""
+    if given := [key for key in OPTIONS.get(name, {}) if key in changes]:
         return f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} given"
     if name == GRAPH_INPUT and len(task.graphs) > 1:
         return "needs a single graph"

@@ -19,11 +19,12 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from mgnni.errors import check_choice
+from mgnni.errors import ArgumentError, check_choice
 from mgnni.models.catalog import MGNNI, find_model
 from mgnni.models.mgnni_presets import PRESETS as MODEL_PRESETS
 from mgnni.train.config import Config, changed, options_class
 
+AUTO = "auto"  # as a model: one of a portfolio, chosen on validation data
 BASES, TUNED = ("paper", "authors"), "tuned"
 PRESETS = (*BASES, TUNED)
 KINDS: dict[str, tuple[str, ...]] = {
@@ -35,6 +36,28 @@ KINDS: dict[str, tuple[str, ...]] = {
     "graphs": ("mutag", "ptc", "ptc-mr", "proteins", "nci1", "imdb-binary", "imdb-multi"),
     "chains": ("chains", "colors"),
 }
+
+
+def check_auto(model: str | None, budget: float | None, **given: Any) -> None:
+    """Check the options of a portfolio.
+
+    Args:
+        model (str, optional): Name of the model, or ``"auto"``.
+        budget (float, optional): Minutes for the portfolio; an error for a single model.
+        **given (Any): What must not be given with ``"auto"``, by name; ``None`` if it is not.
+    """
+    if model != AUTO and budget is not None:
+        raise ArgumentError(
+            f"'budget' is for the choice of a model (got {budget:g} minutes for {model or MGNNI}); "
+            "leave it out, or pass model='auto'"
+        )
+    for name, value in given.items() if model == AUTO else ():
+        if value is not None:
+            raise ArgumentError(
+                f"'{name}' must be left out with model='auto' (got "
+                f"{value if isinstance(value, str) else type(value).__name__}), which chooses the "
+                "hyperparameters in one process; choose a model"
+            )
 
 
 def preset_for(

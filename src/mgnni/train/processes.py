@@ -7,7 +7,6 @@ independent of each other, so other cores can train other groups.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import multiprocessing
 import os
@@ -24,7 +23,6 @@ import torch
 
 from mgnni.errors import MgnniError
 from mgnni.train.child import begin_child, interrupts_held
-from mgnni.train.config import Config
 from mgnni.train.device import make_fabric, threads_per_process
 from mgnni.train.experiment import MAX_GROUP, Experiment
 from mgnni.train.folder import packed
@@ -76,16 +74,20 @@ def _host_memory() -> int:
 
 
 def run_in_processes(
-    training: Training, jobs: int, on_epoch: OnEpoch, save: Callable[[], None]
+    training: Training,
+    jobs: int,
+    on_epoch: OnEpoch | None = None,
+    save: Callable[[], None] | None = None,
 ) -> None:
     """Train until all runs are finished, in several processes.
 
     Args:
         training (Training): The training; it may have begun.
         jobs (int): Number of processes.
-        on_epoch (Callable[[Epoch], None]): Called once for about an epoch of every group in
-            training, with the latest epochs of all of them.
-        save (Callable[[], None]): Called when ``training.state()`` may be saved.
+        on_epoch (Callable[[Epoch], None], optional): Called once for about an epoch of every group
+            in training, with the latest epochs of all of them. (default: :obj:`None`)
+        save (Callable[[], None], optional): Called when ``training.state()`` may be saved.
+            (default: :obj:`None`)
     """
     training.release_group()
     training.collect_groups()
@@ -122,7 +124,8 @@ def run_in_processes(
                         training.task.test_evaluations[split] += count
                     training.collect_groups()
                     idle.append(worker)
-                save()
+                if save is not None:
+                    save()
 
 
 @dataclass
@@ -130,7 +133,7 @@ class _Progress:
     """Joins the epochs of all groups in training to one."""
 
     training: Training
-    on_epoch: OnEpoch
+    on_epoch: OnEpoch | None
     latest: dict[int, Epoch] = field(default_factory=dict)
     heard: list[Epoch] = field(default_factory=list)  # since the last call
 
@@ -147,12 +150,14 @@ class _Progress:
 
     def show(self) -> None:
         heard, self.heard = self.heard, []
+        if self.on_epoch is None:
+            return
         parts = [epoch for _, epoch in sorted(self.latest.items())]
         others = [s for group, s in self.training.pending.items() if group not in self.latest]
         finished = len(self.training.finished) + sum(len(state["finished"]) for state in others)
         lists = {
             name: [value for part in parts for value in getattr(part, name)]
-            for name in ("runs", "loss", "val_loss", "val_metric", "best_metric")
+            for name in ("runs", "loss", "val_loss", "val_metric", "best_metric", "improved")
         }
         self.on_epoch(
             Epoch(
@@ -198,10 +203,8 @@ def _started(experiment: Experiment, jobs: int) -> Iterator[list[_Worker]]:
     # Not forked: CUDA and thread pools do not survive a fork.
     context = multiprocessing.get_context("spawn")
     threads = threads_per_process(jobs)
-    values = {one.name: getattr(experiment, one.name) for one in dataclasses.fields(experiment)}
-    # As bytes, since sharing every tensor would need a file for each. Options of models are
-    # dataclasses made at run time, which cannot be pickled.
-    content = packed({**values, "config": experiment.config.to_dict()})
+    # As bytes, since sharing every tensor would need a file for each.
+    content = packed({"experiment": experiment})
     workers = []
     try:
         for _ in range(jobs):
@@ -229,8 +232,7 @@ def _work(connection: Connection[Any, Any], threads: int) -> None:
     """Train the groups that come over a connection, until it ends."""
     begin_child(threads)
     try:
-        values = unpacked(connection.recv())
-        experiment = Experiment(**{**values, "config": Config.from_dict(values["config"])})
+        experiment: Experiment = unpacked(connection.recv())["experiment"]
         config, deterministic = experiment.config, experiment.deterministic
         fabric = make_fabric(experiment.device, config.precision, deterministic)
         while (message := connection.recv()) is not None:
@@ -250,16 +252,13 @@ def _train(training: Training, connection: Connection[Any, Any]) -> None:
     """Train, and send epochs, states, and at the end how often the test sets were evaluated."""
     counts = training.task.test_evaluations
     before, due = list(counts), 0.0
-
-    def save() -> None:
-        nonlocal due
+    for epoch in training.epochs():
+        connection.send(("epoch", epoch))
         now = time.monotonic()
         if now >= due or training.group:
             connection.send(("state", packed(training.state())))
             taken = time.monotonic() - now
             due = now + max(training.experiment.checkpoint_every, 20 * taken)
-
-    training.run(lambda epoch: connection.send(("epoch", epoch)), save)
     connection.send(("counts", [now - then for now, then in zip(counts, before, strict=True)]))
 
 

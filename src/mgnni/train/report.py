@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
 import platform
-import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -185,23 +182,6 @@ def split_fingerprints(task: Task) -> list[str]:
             digest.update(tensor.double().flatten().view(torch.uint8).numpy().data)
         found.append(digest.hexdigest()[:16])
     return found
-
-
-def to_json(data: Mapping[str, Any]) -> str:
-    """Return data as JSON text, lists of numbers on one line; numbers must be finite."""
-    text = json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False, default=_plain) + "\n"
-    # A line break is never inside of a string, so this finds lists without strings and lists.
-    return re.sub(r'\[\n[^\[\]{}"]+\n *\]', _on_one_line, text)
-
-
-def _on_one_line(found: re.Match[str]) -> str:
-    return "[" + " ".join(found[0][1:-1].split()) + "]"
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    raise TypeError(f"cannot write {type(value).__name__} as JSON")
 
 
 def versions() -> dict[str, str]:

@@ -26,13 +26,13 @@ from mgnni.errors import (
     DivergenceError,
     check_choice,
     check_int,
+    check_number,
 )
-from mgnni.layers.regularization import Dropout
+from mgnni.layers.regularization import Dropout, number_rows
 from mgnni.models.precomputed import PrecomputedMGNNI
 from mgnni.solve.result import SolveStats
 from mgnni.train.device import DEVICES, find_device
 from mgnni.train.runs import Run, dropout_keys, dropout_offset
-from mgnni.train.sharded_learner import number_rows
 
 GROUP = 512  # consecutive nodes that are read together
 
@@ -70,13 +70,9 @@ class RowOptions:
         if self.hidden_channels is not None:
             check_int("hidden_channels", self.hidden_channels)
         for name in ("lr", "weight_decay"):
-            value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise ArgumentError(f"'{name}' must be at least 0 and finite (got {value})")
-        if self.tol is not None and not 0 < self.tol < 1:
-            raise ArgumentError(
-                f"'tol' must lie in (0, 1), because it bounds a relative residual (got {self.tol})"
-            )
+            check_number(name, getattr(self, name), "[0, inf)", "0.01 is usual")
+        if self.tol is not None:
+            check_number("tol", self.tol, "(0, 1)", "it bounds a relative residual")
         check_choice("device", self.device, DEVICES)
 
 
@@ -157,7 +153,7 @@ class RowTraining:
     def _set_dropout(self, step: int, first: int, count: int) -> None:
         """Let the masks depend on the step, and on the place of a row in its batch."""
         rows = torch.arange(first, first + count, device=self.device)
-        number_rows(self.model, rows)
+        number_rows(self.model, nodes=rows)
         for one, key in zip(self.dropouts, self.keys + dropout_offset(step), strict=True):
             one.key = key
 

@@ -186,6 +186,7 @@ class Epoch:
         parts: If several processes train, the epochs of single groups since the last call; then
             ``epoch`` is the smallest number of all groups.
         metric: Name of the metric.
+        improved: Whether this is the best epoch so far, per run.
     """
 
     group: int
@@ -201,6 +202,7 @@ class Epoch:
     finished: int
     parts: list[Epoch] = field(default_factory=list)
     metric: str = "accuracy"
+    improved: list[bool] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
         """Return a row of ``log.jsonl``."""

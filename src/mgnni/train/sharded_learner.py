@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mgnni.data.task import Task
 from mgnni.distributed.collectives import from_first
@@ -14,7 +14,7 @@ from mgnni.distributed.mesh import ProcessMesh
 from mgnni.distributed.shard import shard
 from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.regularization import BatchNorm, Dropout
+from mgnni.layers.regularization import BatchNorm, number_rows
 from mgnni.layers.sparse_features import sparse_features
 from mgnni.train.config import Config
 from mgnni.train.node_learner import NodeLearner
@@ -60,7 +60,7 @@ class ShardedNodeLearner(NodeLearner):
         here = self.operator.nodes.to(labels.device)
         self.parts["train"] = (labels[:, here], weight[:, here])
         self.capturable = False
-        number_rows(self.ensemble.model, here)
+        number_rows(self.ensemble.model, nodes=here)
         for part in self.ensemble.model.modules():
             if isinstance(part, BatchNorm):
                 part.mesh = mesh
@@ -94,21 +94,6 @@ class ShardedNodeLearner(NodeLearner):
         found = torch.tensor(super().validate(), dtype=torch.float64)
         agreed = from_first(found.to(self.fabric.device), self.mesh.everyone)
         return [(a, b) for a, b in agreed.tolist()]
-
-
-def number_rows(model: nn.Module, *rows: Tensor) -> None:
-    """Tell all dropout layers which rows of the input this process has.
-
-    Args:
-        model (torch.nn.Module): The model.
-        *rows (torch.Tensor): Numbers of the nodes, and of the graphs if nodes are pooled.
-
-    Shapes:
-        - **rows:** ``(nodes,)`` and ``(graphs,)``
-    """
-    for part in model.modules():
-        if isinstance(part, Dropout):
-            part.rows = rows
 
 
 def check_shardable(config: Config) -> None:

@@ -20,7 +20,7 @@ from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.read import from_pyg, read_graphs
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.targets import is_labeled
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.errors import ArgumentError, DataError
 from mgnni.models.catalog import find_model
 from mgnni.train.config import Config
@@ -134,27 +134,6 @@ def describe_source(source: Source, config: Config) -> dict[str, Any]:
     return found
 
 
-def balanced_source(source: Source, config: Config, metric: str | None) -> Source:
-    """Return the data with the metric of a configuration with balanced class weights.
-
-    Accuracy would select the epochs that ignore rare classes, so balanced accuracy replaces it,
-    unless the metric was asked for.
-
-    Args:
-        source (Source): The data.
-        config (Config): Model and training hyperparameters.
-        metric (str, optional): The metric that was asked for.
-    """
-    task = source.task
-    if config.class_weight == "none" or metric is not None or task.metric != "accuracy":
-        return source
-    changed = task.with_metric("balanced_accuracy")
-    changed.notes += (
-        "class_weight balanced: epochs are selected, and the score is given, by balanced_accuracy",
-    )
-    return replace(source, task=changed)
-
-
 def _given(
     options: dict[str, Any] | None,
     tables: TableOptions | None,
@@ -222,7 +201,7 @@ def _with_splits(task: Task, num_splits: int, folds: int | None) -> Task:
             f"'folds' are the splits (got {folds}, and also num_splits={num_splits}); leave one of "
             "the two out"
         )
-    labels, stratified = stratified_labels(task), ""
+    labels, stratified = all_labels(task), ""
     if task.regression and task.unit == task.level:  # rows without a number are in no set
         labels = is_labeled(labels).long() - 1
     elif task.multilabel or task.unit != task.level:

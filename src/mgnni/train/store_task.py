@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from mgnni.data.split import PARTS
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 from mgnni.disk.stored_graph import TEST, TRAIN, VAL, StoredGraph, store_graph
 from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
@@ -42,5 +42,5 @@ def store_task(task: Task, folder: Path, split: int = 0, origin: str = "") -> St
     for name in PARTS:
         rows = task.rows(split, name)
         part[rows] = NUMBERS[name]
-        y[rows] = stratified_labels(task)[rows]  # written down, not trained on
+        y[rows] = all_labels(task)[rows]  # written down, not trained on
     return store_graph(folder, propagation, graph.x, y, part, task.name, origin)

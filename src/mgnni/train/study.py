@@ -26,8 +26,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from mgnni.data.metric_names import LOWER_IS_BETTER, gain
 from mgnni.errors import ArgumentError, DataError
+from mgnni.files import to_json
 from mgnni.train.folder import FILES, JOURNAL, PORTFOLIO, check_same
-from mgnni.train.report import to_json
 from mgnni.train.search import Search
 from mgnni.train.trial import Outcome
 

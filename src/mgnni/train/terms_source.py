@@ -60,7 +60,7 @@ def _checked(found: StoredGraph, name: str, origin: str) -> StoredGraph:
     if (found.name, found.origin) != (name, origin):
         raise ArgumentError(
             f"{found.folder} must hold the graph that was asked for, {name} ({origin}), to go on "
-            f"with it (got {found.name}, {found.origin or 'stored by an earlier version'}); choose "
+            f"with it (got {found.name}, {found.origin or 'without an origin'}); choose "
             "another output, or delete this one"
         )
     return found

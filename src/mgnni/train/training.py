@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError, ConvergenceError
 from mgnni.train.batch_learner import BatchLearner
 from mgnni.train.certificates import Certificates
+from mgnni.train.device import on_cpu
 from mgnni.train.experiment import Experiment
 from mgnni.train.graph_learner import GraphLearner
 from mgnni.train.learner import Learner
@@ -63,8 +64,7 @@ class Training:
     curves: list[list[float]] = field(default_factory=list)
     # States of later groups that were trained by other processes, see mgnni.train.processes.
     pending: dict[int, dict[str, Any]] = field(default_factory=dict)
-    # How each finished group ended: its certificates, and its state if the number of epochs ended
-    # it, see mgnni.train.more_epochs.
+    # Certificates of each finished group, and its state if it reached the last epoch.
     ended: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,12 +78,25 @@ class Training:
         splits = self.experiment.splits
         self.validates = all(self.task.rows(split, "val").numel() for split in splits)
 
-    def run(self, on_epoch: OnEpoch, save: Callable[[], None]) -> None:
+    def run(self, on_epoch: OnEpoch | None = None, save: Callable[[], None] | None = None) -> None:
         """Train until all runs are finished.
 
         Args:
-            on_epoch (Callable[[Epoch], None]): Called after every epoch.
-            save (Callable[[], None]): Called when :meth:`state` may be saved.
+            on_epoch (Callable[[Epoch], None], optional): Called after every epoch.
+                (default: :obj:`None`)
+            save (Callable[[], None], optional): Called when :meth:`state` may be saved.
+                (default: :obj:`None`)
+        """
+        for epoch in self.epochs():
+            if on_epoch is not None:
+                on_epoch(epoch)
+            if save is not None:
+                save()
+
+    def epochs(self) -> Iterator[Epoch]:
+        """Train until all runs are finished, and yield every epoch when it is complete.
+
+        A loop over the epochs may be left, and another one goes on where it was left.
         """
         while self.group < len(self.groups):
             if self.group in self.pending:
@@ -91,8 +104,7 @@ class Training:
             elif self.learner is None:
                 self._begin(self.groups[self.group])
             while self.learner is not None:
-                self._one_epoch(on_epoch)
-                save()
+                yield self._one_epoch()
 
     def _begin(self, runs: Sequence[Run]) -> None:
         about = self.task, self.config, runs, self.fabric
@@ -104,7 +116,7 @@ class Training:
         self.curves = [[] for _ in runs]
         self.epoch = 0
 
-    def _one_epoch(self, on_epoch: OnEpoch) -> None:
+    def _one_epoch(self) -> Epoch:
         learner = self._learner()
         self.epoch += 1
         try:
@@ -115,18 +127,19 @@ class Training:
             learner.check_finite(self.epoch)  # diverged weights explain the error better
             raise
         learner.check_finite(self.epoch, [*loss, *(one[0] for one in val)])
-        learner.keep_best(self._improved(val))
+        improved = self._improved(val)
+        learner.keep_best(improved)
         for curve, metrics in zip(self.curves if test else [], test, strict=True):
             curve.append(metrics[self.task.metric])
-        epoch = self._epoch(loss, val)
+        epoch = self._epoch(loss, val, improved)
         self.log.append(epoch.row())
-        on_epoch(epoch)
         if val and not self.rule.needs_test_curve:
             self._finish([place for place, one in enumerate(self.stopping) if one.done])
         if self.learner is not None and self.epoch >= self.config.epochs:
             state = self.state()
             limit = {key: on_cpu(state[key]) for key in _OF_GROUP}
             self._finish(list(range(len(self.stopping))), limit)
+        return epoch
 
     def _improved(self, val: list[tuple[float, float]]) -> list[int]:
         """Return the runs whose best epoch is this one; without validation, all of them."""
@@ -137,7 +150,9 @@ class Training:
             one.best_epoch = self.epoch
         return list(range(len(self.stopping)))
 
-    def _epoch(self, loss: list[float], val: list[tuple[float, float]]) -> Epoch:
+    def _epoch(
+        self, loss: list[float], val: list[tuple[float, float]], improved: list[int]
+    ) -> Epoch:
         return Epoch(
             group=self.group,
             groups=len(self.groups),
@@ -148,6 +163,7 @@ class Training:
             val_loss=[one[0] for one in val],
             val_metric=[one[1] for one in val],
             best_metric=[one.best_metric for one in self.stopping] if val else [],
+            improved=[place in improved for place in range(len(self.stopping))],
             waited=min(one.waited for one in self.stopping),
             finished=len(self.finished),
             metric=self.task.metric,
@@ -193,8 +209,8 @@ class Training:
             return
         found = learner.all_certificates()
         self.certificates.merge(found)
-        certificates = found.to_dict()
-        self.ended[self.group] = {"learner": None, **(limit or {}), "certificates": certificates}
+        how = {"learner": None, **(limit or {})}
+        self.ended[self.group] = {**how, "certificates": found.to_dict()}
         self.learner = None
         self.group += 1
 
@@ -248,11 +264,7 @@ class Training:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Continue from a checkpoint with its groups of runs, which a mesh makes larger."""
-        there = state.get("groups")  # absent in checkpoints of earlier versions
-        if there is None:
-            self.groups = self.experiment.groups()
-        else:
-            self.groups = [[Run(**run) for run in runs] for runs in there]
+        self.groups = [[Run(**run) for run in runs] for runs in state["groups"]]
         self.load_state(state)
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -262,8 +274,7 @@ class Training:
         ]
         self.certificates.merge(Certificates.from_dict(state["certificates"]))
         self.log += state["log"]
-        ended = state.get("ended", {})  # absent in checkpoints of earlier versions
-        self.ended.update({self.group + place: one for place, one in ended.items()})
+        self.ended.update({self.group + place: one for place, one in state["ended"].items()})
         self.group += state["group"]
         self.pending.update(state["pending"])
         if state["learner"] is None:
@@ -287,12 +298,3 @@ class Training:
         """Take over the results of pending groups that are complete, in order."""
         while self.group in self.pending and self.pending[self.group]["group"]:
             self.load_state(self.pending.pop(self.group))
-
-
-def on_cpu(state: Any) -> Any:
-    """Return a state whose tensors are on the CPU, so that it occupies no accelerator."""
-    if isinstance(state, dict):
-        return {key: on_cpu(value) for key, value in state.items()}
-    if isinstance(state, list):
-        return [on_cpu(value) for value in state]
-    return state.cpu() if isinstance(state, Tensor) else state

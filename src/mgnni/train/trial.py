@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,10 +46,6 @@ class Outcome:
         return found if self.error is None else {**found, "error": self.error}
 
 
-class _Pruned(Exception):
-    """The trial is not worth finishing."""
-
-
 def mean_metric(values: Sequence[float]) -> float:
     """Return a mean, rounded so that means which differ by rounding errors only are ties."""
     return round(statistics.fmean(values), 12)
@@ -64,35 +60,27 @@ class Watch:
             (default: :obj:`"epochs"`)
         rungs (tuple[int, ...], optional): When to compare the trial with others.
             (default: :obj:`()`)
-        at (Callable[[int, float], bool], optional): Called at a rung, see :func:`run_trial`.
-            (default: :obj:`None`)
 
     Attributes:
         best: Validation metric and loss of every run at its best epoch so far.
     """
 
     def __init__(
-        self,
-        training: Training,
-        unit: str = "epochs",
-        rungs: tuple[int, ...] = (),
-        at: AtRung | None = None,
+        self, training: Training, unit: str = "epochs", rungs: tuple[int, ...] = ()
     ) -> None:
-        self.training, self.unit, self.at = training, unit, at
-        self.rungs = list(rungs)
+        self.training, self.unit, self.rungs = training, unit, list(rungs)
         self.best: dict[Run, tuple[float, float]] = {}
         self.epochs = 0
 
-    def __call__(self, epoch: Epoch) -> None:
+    def add(self, epoch: Epoch) -> None:
         """Take in an epoch."""
         self.epochs += len(epoch.runs)
         for place, run in enumerate(epoch.runs):
-            stopping = self.training.stopping[place]
-            if stopping.best_epoch == epoch.epoch:
-                self.best[run] = epoch.val_metric[place], stopping.kept_loss
+            if epoch.improved[place]:
+                self.best[run] = epoch.val_metric[place], epoch.val_loss[place]
 
-    def compare(self) -> None:
-        """Report the rungs that were reached in the last epoch."""
+    def reached(self) -> Iterator[tuple[int, float]]:
+        """Yield the rungs that were reached in the last epoch, with the mean metric at each."""
         training, runs = self.training, self.training.experiment.runs
         finished = {one.run for one in training.finished}
         if len(finished) == len(runs):
@@ -102,9 +90,7 @@ class Watch:
             done = next(k for k, run in enumerate(runs) if run not in finished)
         while self.rungs and self.rungs[0] <= done:
             rung = self.rungs.pop(0)
-            counted = runs if self.unit == "epochs" else runs[:rung]
-            if self.at is not None and self.at(rung, self.metric(counted)):
-                raise _Pruned
+            yield rung, self.metric(runs if self.unit == "epochs" else runs[:rung])
 
     def metric(self, runs: Sequence[Run]) -> float:
         """Return the mean validation metric of some runs."""
@@ -133,16 +119,13 @@ def run_trial(
     fabric = make_fabric(experiment.device, experiment.config.precision, experiment.deterministic)
     with one_thread(experiment.single_threaded(fabric.device)):
         training = Training(experiment, fabric)
-        watch = Watch(training, unit, rungs, at_rung)
-
-        def after(epoch: Epoch) -> None:
-            watch(epoch)
-            on_epoch(epoch)
-
+        watch = Watch(training, unit, rungs)
         try:
-            training.run(after, watch.compare)
-        except _Pruned:
-            return watch.outcome()
+            for epoch in training.epochs():
+                watch.add(epoch)
+                on_epoch(epoch)
+                if any(at_rung(rung, value) for rung, value in watch.reached()):
+                    return watch.outcome()
         except FAILURES as error:
             return watch.outcome(error=" ".join(str(error).split())[:200])
         return watch.outcome(watch.metric(experiment.runs))

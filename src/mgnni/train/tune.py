@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from mgnni.data.tables.schema import TableOptions
 from mgnni.errors import MgnniError, check_int
-from mgnni.files import atomic_write
+from mgnni.files import atomic_write, to_json
+from mgnni.models.catalog import find_model
 from mgnni.train.config import Config, changed
 from mgnni.train.experiment import Experiment, runs_of
 from mgnni.train.presets import space_for
-from mgnni.train.report import FORMAT, commit, describe, to_json, versions
+from mgnni.train.report import FORMAT, commit, describe, versions
 from mgnni.train.search import OnProgress, Search, Space
-from mgnni.train.source import Source, balanced_source, find_source
-from mgnni.train.tuned import find_preset
+from mgnni.train.setup import find_training
+from mgnni.train.source import Source
 
 if TYPE_CHECKING:
     from mgnni.train.study import Study
@@ -98,9 +99,18 @@ def tune(
         and all ``trials``, the best first.
     """
     check_optuna()
-    source = find_source(data, options=options, tables=tables, metric=metric, num_splits=num_splits)
-    config = changed(find_preset(source.preset, source.task.level, preset, model), changes)
-    source = balanced_source(source, config, metric)
+    if model is not None:
+        find_model(model)  # not "auto"
+    source, config = find_training(
+        data,
+        changes,
+        model=model,
+        preset=preset,
+        metric=metric,
+        options=options,
+        tables=tables,
+        num_splits=num_splits,
+    )
     search = make_search(
         source,
         config,

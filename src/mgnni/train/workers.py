@@ -12,9 +12,7 @@ import torch
 from optuna.trial import Trial
 
 from mgnni.train.child import begin_child, interrupts_held
-from mgnni.train.config import Config
 from mgnni.train.device import threads_per_process
-from mgnni.train.experiment import Experiment
 from mgnni.train.runs import Epoch
 from mgnni.train.search import OnProgress, Progress, Search
 from mgnni.train.study import Study
@@ -94,14 +92,7 @@ def work_together(
     """
     threads = torch.get_num_threads()
     each = threads_per_process(jobs)
-    search = study.search
-    # As plain data: options of a model cannot be pickled.
-    options = ("source", "runs", "together", "device", "deterministic")
-    experiment = {name: getattr(search.experiment, name) for name in options}
-    config = search.experiment.config.to_dict()
-    own = ("space", "trials", "seed", "prune", "first_rung", "reduction")
-    limits = {name: getattr(search, name) for name in own}
-    arguments = (study.folder, header, each, config, experiment, limits)
+    arguments = (study.folder, study.search, header, each)
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     others = [context.Process(target=_help, args=arguments, daemon=True) for _ in range(jobs - 1)]
     try:
@@ -124,18 +115,10 @@ def work_together(
         )
 
 
-def _help(
-    folder: Path,
-    header: dict[str, Any],
-    threads: int,
-    config: dict[str, Any],
-    experiment: dict[str, Any],
-    limits: dict[str, Any],
-) -> None:
+def _help(folder: Path, search: Search, header: dict[str, Any], threads: int) -> None:
     """Work on a study in another process."""
     begin_child(threads)
     try:
-        what = Experiment(config=Config.from_dict(config), **experiment, test=False)
-        Worker(Study(folder, Search(what, **limits), header, resume=True)).run()
+        Worker(Study(folder, search, header, resume=True)).run()
     except Exception as error:  # exit with a message in place of a traceback
         raise SystemExit(f"a process of the search ended early: {error}") from None

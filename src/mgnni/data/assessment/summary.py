@@ -13,7 +13,7 @@ from mgnni.data.assessment.bootstrap import interval
 from mgnni.data.assessment.calibration import calibration
 from mgnni.data.assessment.threshold import CRITERION
 from mgnni.data.inspection.description import describe_classes
-from mgnni.data.task import Task, stratified_labels
+from mgnni.data.task import Task, all_labels
 
 Found = Mapping[str, Any]
 
@@ -114,7 +114,7 @@ def _sizes(task: Task, splits: Sequence[int]) -> tuple[int, int | None]:
     rows = torch.unique(torch.cat([task.rows(split, "test") for split in set(splits)]))
     if task.metric in ("accuracy", "micro_f1"):
         return rows.numel(), None
-    labels = stratified_labels(task)[rows]
+    labels = all_labels(task)[rows]
     counts = labels.sum(0) if task.multilabel else torch.bincount(labels)
     return rows.numel(), int(counts[counts > 0].min()) if bool((counts > 0).any()) else 0
 

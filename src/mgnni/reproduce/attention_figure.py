@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, Any
 
-from mgnni.figures import COLORS, FAINT, INK, new_figure
+from mgnni.figures import COLORS, FAINT, INK, new_figure, plain_axes
 from mgnni.reproduce.sheet import Found, value_of
 from mgnni.reproduce.study import Cell, Study
 
@@ -45,9 +45,7 @@ def attention_figure(study: Study, found: Found, file: IO[bytes]) -> bool:
         axes.set_title(cell.column.title, size=11, color=INK, loc="left")
         axes.set_xlabel("node, by the weight of the first scale", size=9, color=FAINT)
         axes.set_ylim(-0.03, 1.03)
-        axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
-        axes.tick_params(length=0, labelsize=8, labelcolor=FAINT)
-        axes.spines[:].set_visible(False)
+        plain_axes(axes, "y", size=8)
     panels[0].set_ylabel("attention weight", size=9, color=FAINT)
     panels[-1].legend(frameon=False, fontsize=8, loc="upper right")
     figure.savefig(file, format="png")

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import torch
 
-from mgnni.bench.cost import MACHINES, Machine
 from mgnni.bench.measure import seconds
 from mgnni.errors import check_choice
 from mgnni.graph.synthetic import random_propagation
+from mgnni.plan.cost import MACHINES, Machine
 
 WIDTH = 32  # columns of the measured products
 NEAR, FAR = 2**13, 2**20  # nodes of graphs whose columns fit into caches, and do not
@@ -69,7 +69,7 @@ def find_machine(name: str) -> Machine:
     """Return a known machine, or ``"this"`` one, measured.
 
     Args:
-        name (str): One of :data:`mgnni.bench.cost.MACHINES`, or ``"this"``.
+        name (str): One of :data:`mgnni.plan.cost.MACHINES`, or ``"this"``.
     """
     if name == "this":
         return calibrate(torch.device("cuda" if torch.cuda.is_available() else "cpu"))

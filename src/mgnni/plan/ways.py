@@ -7,7 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from mgnni.bench.cost import (
+from mgnni.disk.precompute import BUDGET
+from mgnni.disk.stored_graph import ENTRIES
+from mgnni.errors import check_int
+from mgnni.plan.cost import (
     MACHINES,
     Estimate,
     Machine,
@@ -17,15 +20,12 @@ from mgnni.bench.cost import (
     step_bytes,
     step_seconds,
 )
-from mgnni.errors import check_int
+from mgnni.train.row_training import RowOptions
 
 USABLE = 0.9  # fraction of the memory of a device
 PASSES = 3  # over the terms: training, validation and test nodes lie in the same pages
 WRITE = 2.0  # time of a write over that of a read
 COPIES = 12  # passes over a term besides its product, in reads and writes of float32
-BUDGET = 2 * 2**30  # bytes of the columns of a term that are in memory at a time
-ENTRIES = 2**24  # entries of the operator that are in memory at a time
-BATCH = 2**15  # nodes of a mini-batch
 BASE = 3.5e8  # bytes of a Python process with torch
 PER_NODE = 24  # bytes of index, label and part of a node
 MOST = 4096  # devices that are looked at
@@ -100,14 +100,14 @@ def precomputed(problem: Problem, machine: Machine, storage: int = 4) -> list[Es
     width = problem.features + 2
     disk = float(problem.stored_terms) * problem.nodes * (problem.features + 1) * storage
     disk += problem.graph_bytes + 4.0 * problem.nodes * problem.features
-    columns = min(width, max(1, BUDGET // (4 * problem.nodes)) + 1)
+    columns = min(width, max(1, int(BUDGET * 2**30) // (4 * problem.nodes)) + 1)
     rows = min(1.0, ENTRIES / problem.entries) * problem.nodes
     copies = 3.0 if storage == 4 else 5.5  # of a block of a term; more to round it to float16
     block = 12 * rows * problem.entries / problem.nodes + copies * 4 * width * rows
     memory = BASE + 4.0 * problem.nodes * columns + block
     seconds = problem.stored_terms * term_seconds(problem, machine)
     epoch = epoch_seconds(problem, machine, storage)
-    batch = min(BATCH, problem.nodes) * 4.0 * problem.stored_terms * width
+    batch = min(RowOptions.batch_size, problem.nodes) * 4.0 * problem.stored_terms * width
     training = BASE + PER_NODE * problem.nodes + 3 * batch
     fits = _fits(memory, machine)
     return [

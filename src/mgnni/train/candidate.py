@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from mgnni.train.device import make_fabric, one_thread
 from mgnni.train.experiment import Experiment
-from mgnni.train.runs import Epoch
-from mgnni.train.training import Training
+from mgnni.train.training import OnEpoch, Training
 from mgnni.train.trial import FAILURES, Watch, mean_metric
 
 
-class _Pause(Exception):
-    """The epochs that were asked for are done."""
-
-
-class Contender:
-    """A candidate whose runs can be trained for some epochs, and for more of them later.
+class CandidateTraining:
+    """The training of a candidate: for some epochs, and later for more of them.
 
     Args:
         experiment (Experiment): What to train, with ``test=False``.
@@ -35,12 +29,13 @@ class Contender:
         self._watches: list[Watch] = []
         self._times: list[list[float]] = []  # seconds of every epoch, per group of runs
 
-    def advance(self, epochs: int, on_epoch: Callable[[Epoch], None]) -> None:
+    def advance(self, epochs: int, on_epoch: OnEpoch | None = None) -> None:
         """Train every run up to an epoch, or until it stops by itself.
 
         Args:
             epochs (int): Number of the last epoch to train.
-            on_epoch (Callable[[Epoch], None]): Called after every epoch.
+            on_epoch (Callable[[Epoch], None], optional): Called after every epoch.
+                (default: :obj:`None`)
         """
         whole = self.experiment
         fabric = make_fabric(whole.device, whole.config.precision, whole.deterministic)
@@ -86,27 +81,17 @@ class Contender:
         return self._watches[0].training.state()
 
 
-def _train(
-    watch: Watch, times: list[float], epochs: int, on_epoch: Callable[[Epoch], None]
-) -> None:
+def _train(watch: Watch, times: list[float], epochs: int, on_epoch: OnEpoch | None) -> None:
     training = watch.training
     if training.epoch >= epochs or training.group == len(training.groups):
         return
     last = time.perf_counter()
-
-    def after(epoch: Epoch) -> None:
-        nonlocal last
+    for epoch in training.epochs():
         now = time.perf_counter()
         times.append(now - last)
         last = now
-        watch(epoch)
-        on_epoch(epoch)
-
-    def pause() -> None:
+        watch.add(epoch)
+        if on_epoch is not None:
+            on_epoch(epoch)
         if training.epoch >= epochs:
-            raise _Pause
-
-    try:
-        training.run(after, pause)
-    except _Pause:
-        pass
+            break

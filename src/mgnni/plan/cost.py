@@ -4,7 +4,7 @@ The work of a solve is counted in *column products*: one column of one product w
 After decoupling, column :math:`j` of scale :math:`m` needs as many as the degree of its expansion,
 which follows from :math:`\gamma \lambda_j`, :math:`m` and the tolerance. Memory is read in units of
 32 bytes, so fewer than eight columns cost as much as eight. A machine is described by a few rates,
-given or measured by :func:`mgnni.bench.calibrate.calibrate`. With :math:`n` nodes,
+given or measured by :func:`mgnni.plan.calibrate.calibrate`. With :math:`n` nodes,
 :math:`e` entries, :math:`h` channels, :math:`M` scales and :math:`c` column products,
 
 .. math::  \mathrm{seconds} = \frac{e\,c}{\mathrm{rate}} + \frac{24\, M n h^2}{\mathrm{flops}} +
@@ -25,7 +25,7 @@ from mgnni.solve.columns import COLUMNS
 from mgnni.solve.expansion import resolvent
 from mgnni.solve.stored_terms import StoredTerms
 
-SHARE = 0.6  # of the tolerance that the truncation gets, about
+SHARE = 0.6  # of the tolerance that the truncation gets: 0.5 with CUDA kernels, otherwise 0.7
 STACKS = 5.4  # states of all scales that a fast step holds besides the graph
 HALF = 6.0  # time of a product with float16 vectors, by cuSPARSE, over that of our kernels
 SWEEPS = 3  # of a solve with float16 vectors, each with a certificate

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mgnni.bench.cost import MACHINES, Problem, solve_bytes, solve_seconds, step_bytes, step_seconds
-from mgnni.bench.ways import by_columns, by_rows, one_device, precomputed, smallest, ways
+from mgnni.plan.cost import MACHINES, Problem, solve_bytes, solve_seconds, step_bytes, step_seconds
+from mgnni.plan.ways import by_columns, by_rows, one_device, precomputed, smallest, ways
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
