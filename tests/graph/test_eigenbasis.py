@@ -86,6 +86,18 @@ def test_a_basis_is_cached_and_freed_with_its_operator(find, device):
     assert reference() is None
 
 
+@pytest.mark.parametrize("find", [lambda one: leading_eigenbasis(one, 3), published_eigenbasis])
+def test_the_diagonal_operator_of_coordinates_knows_its_eigenpairs(find, device):
+    operator = find(propagation("sym").to(device)).operator
+    spectrum = operator.spectrum
+    x = torch.randn(operator.num_nodes, 2, dtype=torch.float64, generator=generator()).to(device)
+    torch.testing.assert_close(spectrum.states(spectrum.coordinates(x)), x)
+    entries = torch.cat([block.eigenvalues.flatten() for block in spectrum.blocks])
+    torch.testing.assert_close(
+        spectrum.states(entries.unsqueeze(1) * spectrum.coordinates(x)), operator.apply(x)
+    )
+
+
 def test_graphs_without_nodes_or_edges_have_a_basis(device):
     none = torch.empty(2, 0, dtype=torch.long, device=device)
     for nodes in (0, 1, 3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.sparse
@@ -125,5 +126,12 @@ def _basis(propagation: Propagation, blocks: list[Block], place: Tensor) -> Eige
         normalization=propagation.normalization,
         batch=batch,
         num_graphs=propagation.num_graphs,
+        find_spectrum=partial(_diagonal_spectrum, number, entries, propagation.dtype),
     )
     return Eigenbasis(tuple(blocks), place, operator)
+
+
+def _diagonal_spectrum(number: Tensor, entries: Tensor, dtype: torch.dtype) -> Spectrum:
+    """Return the eigenpairs of a diagonal operator, whose eigenvectors are the unit vectors."""
+    ones = torch.ones(number.numel(), 1, 1, dtype=dtype, device=number.device)
+    return Spectrum((Block(number.unsqueeze(1), entries.unsqueeze(1), ones),), number)
