@@ -142,8 +142,15 @@ def test_progress_estimates_the_time_left(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_the_command_that_repeats_a_search() -> None:
-    words = ("texas", "--model", "gcn", "--lr", "0.1", "--no-pruning", "--split", "0", "1")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("texas", "--model", "gcn", "--lr", "0.1", "--no-pruning", "--split", "0", "1"),
+        ("texas", "--undirected", "true", "--scales", "1", "3", "--clip", "none"),
+        ("mine", "--directed", "false", "--no-standardize", "--deterministic", "--seeds", "0", "2"),
+    ],
+)
+def test_the_command_that_repeats_a_search(words: tuple[str, ...]) -> None:
     command = Tune.create(Tune.parser(words).parse([*words, "--resume", "--jobs", "3"]))
     from mgnni.cli.tune import repeat
 

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NoReturn
 
 from mgnni.errors import ArgumentError, MgnniError, check_choice, closest
 from mgnni.models.catalog import plain_text
+from mgnni.train.option_words import NONE
 
-NONE = "none"  # how None is written on the command line
 EXAMPLE = "Example: "
 # The type of a value: its name in the help, and its description in an error.
 KINDS: dict[Any, tuple[str, str]] = {

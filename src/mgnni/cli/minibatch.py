@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mgnni.cli.arguments import Command, Parser, UsageError
-from mgnni.cli.folders import result_folder
+from mgnni.cli.folders import default_folder, result_folder
 from mgnni.cli.mesh import find_mesh
 from mgnni.files import to_json
 
@@ -67,7 +67,7 @@ class Minibatch(Command):
         from mgnni.train.minibatch import train_rows
         from mgnni.train.row_training import RowOptions
 
-        output = self.output or Path("runs") / f"minibatch-{self.terms.name}"
+        output = self.output or default_folder(f"minibatch-{self.terms.resolve().name}")
         options = RowOptions(**self.options)
         mesh = find_mesh(self.mesh, "order", options.device)
         if mesh is not None and mesh.batch < mesh.size:

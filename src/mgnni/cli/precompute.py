@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import DataCommand, benchmark_options, check_data
-from mgnni.cli.folders import result_folder
+from mgnni.cli.folders import default_folder, result_folder
 from mgnni.files import to_json
 
 SYNTHETIC = "synthetic"
@@ -88,7 +88,7 @@ class Precompute(DataCommand):
 
         check_options(self.tol, None)
         scales, gamma = check_scales(self.scales), check_gamma(self.gamma)
-        output = self.output or Path("runs") / f"terms-{Path(self.data).name}"
+        output = self.output or default_folder(f"terms-{Path(self.data).resolve().name}")
         synthetic = None
         if self.data == SYNTHETIC:
             synthetic = (self.nodes, self.edges, self.num_features, self.seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,13 +9,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mgnni.cli.arguments import UsageError, written
+from mgnni.cli.arguments import UsageError
 from mgnni.cli.data import benchmark_options, split_numbers
-from mgnni.cli.folders import writable_folder
+from mgnni.cli.folders import default_folder, writable_folder
 from mgnni.cli.train import Train
 from mgnni.data.tables.schema import TableOptions
 from mgnni.files import to_json
 from mgnni.models.catalog import MGNNI
+from mgnni.train.option_words import option_words
 
 # Of the command.
 NOT_REPEATED = ("data", "output", "resume", "jobs", "json", "debug")
@@ -114,8 +114,8 @@ class Tune(Train):
             deterministic=self.deterministic,
         )
         model = config.architecture
-        name = f"tune-{source.task.name}" + ("" if model == "mgnni" else f"-{model}")
-        output = self.output or Path("runs") / re.sub(r"[^\w.-]", "-", name)
+        name = f"tune-{source.task.name}" + ("" if model == MGNNI else f"-{model}")
+        output = self.output or default_folder(name)
         writable_folder(output)
         about = {
             "preset": self.preset,
@@ -134,7 +134,7 @@ class Tune(Train):
             sys.stdout.write(to_json(result))
         else:
             of_data = {name: value for name, value in self.given.items() if name in OF_DATA}
-            show_search(result, output, [self.data, *option_words(of_data)])
+            show_search(result, output, [self.data, *_words(of_data)])
 
 
 def repeat(data: str, given: Mapping[str, Any]) -> str:
@@ -145,21 +145,14 @@ def repeat(data: str, given: Mapping[str, Any]) -> str:
         given (Mapping[str, Any]): Options by field name.
     """
     kept = {name: value for name, value in given.items() if name not in NOT_REPEATED}
-    return shlex.join(["mgnni", "tune", data, *option_words(kept)])
+    return shlex.join(["mgnni", "tune", data, *_words(kept)])
 
 
-def option_words(given: Mapping[str, Any]) -> list[str]:
+def _words(given: Mapping[str, Any]) -> list[str]:
     """Return options as words of a command line.
 
     Args:
         given (Mapping[str, Any]): Options by field name.
     """
-    words: list[str] = []
-    for name, value in given.items():
-        option = "model" if name == "architecture" else name.replace("_", "-")
-        if isinstance(value, bool) and name != "directed":  # which is also unknown
-            words.append(f"--{option}" if value else f"--no-{option}")
-        else:
-            several = value if isinstance(value, tuple) else (value,)
-            words += [f"--{option}", *map(written, several)]
-    return words
+    named = {"model" if name == "architecture" else name: value for name, value in given.items()}
+    return [word for name, value in named.items() for word in option_words(name, value)]

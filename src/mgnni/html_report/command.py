@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,8 @@ from mgnni.data.rules import DEFAULT_RULE
 from mgnni.errors import ArgumentError, MgnniError
 from mgnni.html_report.results import Result
 from mgnni.models.catalog import MGNNI
-from mgnni.train.config import Config, options_class
+from mgnni.train.config import Config
+from mgnni.train.option_words import option_words
 from mgnni.train.presets import PRESETS
 from mgnni.train.tuned import find_preset
 
@@ -35,19 +35,19 @@ def command_line(result: Result) -> str:
     pairs = [f"{name}={value}" for name, value in given.get("options", {}).items()]
     words += ["--option", *pairs] if pairs else []
     for name, value in given.get("columns", {}).items():
-        words += _option(name, value, switch=isinstance(value, bool) and name != "directed")
+        words += option_words(name, value)
     for name in ("num_splits", "folds"):
-        words += _option(name, given[name]) if name in given else []
+        words += option_words(name, given[name]) if name in given else []
     if result.splits != tuple(range(report.get("data", {}).get("splits", 0))):
-        words += _option("split", result.splits)
+        words += option_words("split", result.splits)
     seeds = sorted({run.seed for run in result.runs})
-    words += [] if seeds == [0] else _option("seeds", seeds)
+    words += [] if seeds == [0] else option_words("seeds", seeds)
     rule = report["protocol"]["rule"]
-    words += [] if rule == DEFAULT_RULE else _option("rule", rule)
+    words += [] if rule == DEFAULT_RULE else option_words("rule", rule)
     usual = (
         ENTRIES[data].metric if data in ENTRIES else default_metric(False, "regression" in report)
     )
-    words += [] if result.metric == usual else _option("metric", result.metric)
+    words += [] if result.metric == usual else option_words("metric", result.metric)
     words += ["--one-by-one"] * (report.get("together") is False)
     words += ["--deterministic"] * (header.get("deterministic") is True)
     level = str(report.get("data", {}).get("level", "node"))
@@ -62,7 +62,7 @@ def _hyperparameters(content: Mapping[str, Any], dataset: str, level: str) -> li
     except (MgnniError, TypeError):  # of another version: name all of them
         flat = {**content, **content.get("model", {})}
         kept = {k: v for k, v in flat.items() if k not in ("model", "architecture")}
-        return [word for k, v in kept.items() for word in _option(k, v, isinstance(v, bool))]
+        return [word for k, v in kept.items() for word in option_words(k, v)]
     candidates = []
     for preset in PRESETS:
         try:
@@ -76,25 +76,8 @@ def _hyperparameters(content: Mapping[str, Any], dataset: str, level: str) -> li
 
 def _changes(config: Config, base: Config) -> list[str]:
     words: list[str] = []
-    options = options_class(config.architecture)
-    for one, other, kind in ((config, base, Config), (config.model, base.model, options)):
-        hints = typing.get_type_hints(kind)
+    for one, other in ((config, base), (config.model, base.model)):
         for name, value in vars(one).items():
             if name not in ("model", "architecture") and value != getattr(other, name):
-                words += _option(name, value, switch=hints[name] is bool)
+                words += option_words(name, value)
     return words
-
-
-def _option(name: str, value: Any, switch: bool = False) -> list[str]:
-    """Return an option and its value as words; a switch has no value."""
-    option = "--" + name.replace("_", "-")
-    if switch:
-        return [option if value else f"--no-{option[2:]}"]
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return [option, *(_word(one) for one in values)]
-
-
-def _word(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return str(value)
