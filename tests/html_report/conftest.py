@@ -10,6 +10,7 @@ import pytest
 from torch import Tensor
 from torch_geometric.data import Data
 
+from html_report.definitions import write_definition
 from mgnni.data.task import Task
 from mgnni.train.fit import fit
 from train.cases import node_data, random_split
@@ -51,6 +52,6 @@ def stored(trainings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"name": "first", "label": "First of paper", "model": "mgnni", "paper": PAPER},
         {"name": "second", "label": "Second", "model": "gcn", "paper": {"grey": [1, 2]}},
     ]
-    (root / "experiments").mkdir()
-    (root / "experiments" / "webkb.json").write_text(json.dumps({"rows": rows}))
+    columns = [{"name": "red"}, {"name": "grey"}]
+    write_definition(root / "experiments" / "webkb.json", columns=columns, rows=rows)
     return root

@@ -11,6 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from html_report.conftest import HOSTILE
+from html_report.definitions import write_definition
 from mgnni.errors import ArgumentError, DataError, MgnniError
 from mgnni.html_report.page import check_target, make_page, write_page, write_training_page
 from mgnni.html_report.paper import in_order, read_experiments
@@ -207,9 +208,7 @@ def test_results_of_an_experiment_on_times_are_seconds(marked, tmp_path):
         report |= {"experiment": name, "timing": {"epoch": 1.2345}}
 
     row = {"name": "gcn", "paper_seconds": {"red": [4.5, None]}}
-    content = {"name": "times", "kind": "seconds", "rows": [row]}
-    (tmp_path / "definitions").mkdir()
-    (tmp_path / "definitions" / "times.json").write_text(json.dumps(content))
+    write_definition(tmp_path / "definitions" / "times.json", kind="seconds", rows=[row])
     results = read_results([changed(marked, set_place, ("times/gcn/red",))])
     text = make_page(results, read_experiments(tmp_path / "definitions"), "")
     assert 'runs">1.23</a><br><small>paper 4.5</small>' in text
@@ -229,9 +228,7 @@ def test_a_result_with_fewer_seeds_than_its_experiment_is_marked(marked, tmp_pat
     def set_place(report, name):
         report["experiment"] = name
 
-    content = {"name": "scores", "rows": [{"name": "gcn"}], "columns": [{"name": "red"}], **seeds}
-    (tmp_path / "definitions").mkdir()
-    (tmp_path / "definitions" / "scores.json").write_text(json.dumps(content))
+    write_definition(tmp_path / "definitions" / "scores.json", **seeds)
     results = read_results([changed(marked, set_place, ("scores/gcn/red",))])
     text = make_page(results, read_experiments(tmp_path / "definitions"), "")
     assert (note or "") in text

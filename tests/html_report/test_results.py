@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 from html_report.conftest import HOSTILE
+from html_report.definitions import write_definition
 from mgnni.errors import DataError
 from mgnni.html_report.curves import Curve, read_curves
 from mgnni.html_report.figure import categories, plain
@@ -102,8 +103,7 @@ def test_without_definitions_there_are_no_numbers_of_a_paper(tmp_path):
     ],
 )
 def test_published_distances_and_times_are_not_shown_as_scores(stored, tmp_path, entry, score):
-    content = {"rows": [{"name": "first", **entry}]}
-    (tmp_path / "webkb.json").write_text(json.dumps(content))
+    write_definition(tmp_path / "webkb.json", rows=[{"name": "first", **entry}])
     (one,) = read_results([stored / "results" / "webkb" / "first" / "red"], {("webkb", "first")})
     assert paper_score(one, read_experiments(tmp_path)) == score
 
@@ -117,8 +117,9 @@ def test_columns_have_the_order_and_titles_of_their_definition(stored, tmp_path)
         {"name": "0.5", "label": "γ = 0.5", "data": "chains", "options": options},
         {"name": "texas", "label": "Texas", "options": options},
     ]
-    definition = {"title": "How far?", "columns": columns, "rows": [{"name": "first"}]}
-    (tmp_path / "webkb.json").write_text(json.dumps(definition))
+    write_definition(
+        tmp_path / "webkb.json", title="How far?", columns=columns, rows=[{"name": "first"}]
+    )
     report = json.loads((stored / "results/webkb/first/red/report.json").read_text())
     for name in ("0.5", "100", "20", "far-20", "other", "texas"):
         folder = tmp_path / "webkb" / "first" / name
@@ -241,7 +242,11 @@ def test_the_hostile_name_is_in_the_data(trainings):  # or the tests of the page
 
 def test_only_experiments_on_accuracy_have_published_scores():
     found = read_experiments().items()
-    scored = {name for name, one in found if any(row.scores for row in one.rows.values())}
+    scored = {
+        name
+        for name, one in found
+        if any(one.score(row, column) for row in one.rows for column in one.columns)
+    }
     assert scored == {"heterophilic", "ppi", "graphs", "scales", "chains"}
 
 

@@ -106,8 +106,7 @@ def _cell(one: Result, of_times: bool, experiments: Mapping[str, Experiment]) ->
 def _few_seeds(one: Result, experiments: Mapping[str, Experiment]) -> list[str]:
     """Return a line if a result has fewer seeds than its experiment asks for."""
     experiment = experiments.get(one.experiment)
-    row = experiment.rows.get(one.row) if experiment else None
-    asked = row.seeds.get(one.column, 0) if row else 0
+    asked = experiment.seeds.get((one.row, one.column), 0) if experiment else 0
     found = len({run.seed for run in one.runs})
     return [f"<small>{found} of {asked} seeds</small>"] if found < asked else []
 
@@ -116,9 +115,9 @@ def _seconds(one: Result, experiments: Mapping[str, Experiment]) -> Html:
     """Return the seconds per epoch, below them those of the paper."""
     own = one.report.get("timing", {}).get("epoch")
     lines: list[str] = [link(f"{one.anchor}-runs", DASH if own is None else f"{own:.3g}")]
-    row = experiments[one.experiment].rows.get(one.row)
-    if row is not None and one.column in row.seconds:
-        lines.append(f"<small>paper {row.seconds[one.column]:g}</small>")
+    published = experiments[one.experiment].seconds(one.row, one.column)
+    if published is not None:
+        lines.append(f"<small>paper {published:g}</small>")
     return Html("<br>".join(lines))
 
 
