@@ -28,13 +28,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},
     "figures": set(),
     "version": set(),
-    "data": {"errors", "figures", "files"},
+    "plain_data": {"errors"},
+    "data": {"errors", "figures", "files", "plain_data"},
     **{name: set(LAYERS[:place]) for place, name in enumerate(LAYERS)},
 }
 MAY_IMPORT["kernels"] |= {"files"}
 MAY_IMPORT["range"] = set(LAYERS[: LAYERS.index("train")])
 MAY_IMPORT["disk"] = set(LAYERS[: LAYERS.index("implicit")]) | {"files"}
-MAY_IMPORT["train"] |= {"data", "disk", "files", "version"}
+MAY_IMPORT["train"] |= {"data", "disk", "files", "plain_data", "version"}
 MAY_IMPORT["html_report"] |= {"data", "files", "reproduce", "version"}
 MAY_IMPORT["bench"] |= {"data"}
 MAY_IMPORT["explain"] = MAY_IMPORT["train"] | {"figures", "range", "train"}

@@ -9,8 +9,8 @@ from importlib import resources
 from typing import Any
 
 from mgnni.errors import ArgumentError, check_choice
+from mgnni.plain_data import from_dict
 from mgnni.reproduce.study import Cell, Study
-from mgnni.train.config import from_dict
 
 FOLDER = resources.files("mgnni.reproduce") / "experiments"
 ORDER = ("heterophilic", "ppi", "graphs", "scales", "attention", "attention-values")

@@ -18,7 +18,8 @@ from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.errors import ArgumentError, DataError, check_choice
 from mgnni.layers.blocks import state_names
 from mgnni.models.base import GraphModel
-from mgnni.train.config import Config, from_dict
+from mgnni.plain_data import from_dict
+from mgnni.train.config import Config
 from mgnni.train.decision import Prediction, decide
 from mgnni.train.ensemble import build_model, meta_model
 from mgnni.train.folder import load_checkpoint, save_checkpoint

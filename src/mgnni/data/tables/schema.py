@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from mgnni.data.tables.messages import listed
 from mgnni.errors import ArgumentError, DataError, check_choice
+from mgnni.plain_data import from_dict
 
 if TYPE_CHECKING:  # the command line starts without numpy
     import numpy.typing as npt
@@ -19,7 +18,6 @@ VERSION = 1
 TABLE_KINDS = ("number", "bool", "category")
 KINDS = (*TABLE_KINDS, "constant", "degree")
 ROUNDING = 1e-9
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -225,26 +223,17 @@ class Schema:
                 f"schema: version {VERSION} is needed (got {plain.get('version')!r}); train again, "
                 "or use the version of the library that wrote it"
             )
-        every = {f.name for f in fields(cls)}
-        _check_keys("schema", plain, every, every)
-        columns: list[Column] = []
-        given = plain["columns"]
-        for column in given if isinstance(given, (list, tuple)) else [given]:
-            _check_keys("schema column", column, {f.name for f in fields(Column)}, {"name", "kind"})
-            columns.append(_checked("schema column", Column(**_tuples(column))))
-            if columns[-1].kind not in KINDS:
+        try:
+            schema = from_dict(cls, plain, "schema")
+        except ArgumentError as error:
+            raise DataError(f"{error}; use the output of Schema.to_dict") from error
+        for column in schema.columns:
+            if column.kind not in KINDS:
                 raise DataError(
                     f"schema: the kind of a column must be one of {list(KINDS)} (got "
-                    f"{columns[-1].kind!r}); it was written by another version of the library"
+                    f"{column.kind!r}); it was written by another version of the library"
                 )
-        _check_keys("schema options", plain["options"], {f.name for f in fields(TableOptions)})
-        try:
-            options = TableOptions(**_tuples(plain["options"]))
-        except (TypeError, AttributeError, ArgumentError) as error:
-            raise DataError(f"schema options: {error}; use the output of Schema.to_dict") from error
-        _checked("schema options", options)
-        made = {"columns": tuple(columns), "options": options}
-        return _checked("schema", cls(**{**_tuples(plain), **made}))
+        return schema
 
 
 def _lists(value: Any) -> Any:
@@ -252,48 +241,3 @@ def _lists(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _lists(inner) for key, inner in value.items()}
     return [_lists(inner) for inner in value] if isinstance(value, (list, tuple)) else value
-
-
-def _tuples(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in value.items()}
-
-
-def _check_keys(what: str, plain: object, known: set[str], needed: set[str] | None = None) -> None:
-    if not isinstance(plain, Mapping):
-        problem = f"no dict but {type(plain).__name__}"
-    elif extra := sorted(map(str, set(plain) - known)):
-        problem = f"unknown: {listed(extra)}"
-    elif lacking := sorted((needed or set()) - set(plain)):
-        problem = f"missing: {listed(lacking)}"
-    else:
-        return
-    raise DataError(
-        f"{what}: must be a dict with the keys that this version writes ({problem}); use the "
-        "output of Schema.to_dict"
-    )
-
-
-def _checked(what: str, value: T) -> T:
-    """Returns the dataclass if all its fields have the types they are annotated with."""
-    for f in fields(value):  # type: ignore[arg-type]
-        got = getattr(value, f.name)
-        inner = got if isinstance(got, tuple) and f.type == "tuple[str, ...]" else ()
-        if not isinstance(got, TYPES[f.type]) or not all(isinstance(v, str) for v in inner):
-            raise DataError(
-                f"{what}: {f.name} must be of type {f.type} (got {type(got).__name__}); use the "
-                "output of Schema.to_dict"
-            )
-    return value
-
-
-TYPES: Mapping[Any, Any] = {
-    "str": str,
-    "bool": bool,
-    "int": int,
-    "float": (float, int),
-    "str | None": (str, NoneType),
-    "bool | None": (bool, NoneType),
-    "tuple[str, ...]": tuple,
-    "tuple[Column, ...]": tuple,
-    "TableOptions": TableOptions,
-}
