@@ -96,6 +96,23 @@ def test_an_interrupted_training_goes_on_past_its_limit(tmp_path: Path, kind: st
     assert_same(train(experiment(kind, 12), parts, True), expected, parts, whole)
 
 
+def test_the_previous_report_is_kept_until_the_longer_training_is_complete(tmp_path: Path) -> None:
+    def stop(_: Epoch) -> None:
+        raise KeyboardInterrupt
+
+    source = Source(node_task(1), None, "here", {"num_splits": 3})
+    short, long = (Experiment(source, config(epochs=n), runs(), device="cpu") for n in (4, 8))
+    train(short, tmp_path)
+    before = (tmp_path / "report.json").read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        train(long, tmp_path, True, on_epoch=stop)
+    assert not (tmp_path / "report.json").exists()
+    assert (tmp_path / "report.previous.json").read_bytes() == before
+    train(long, tmp_path, True)
+    assert json.loads((tmp_path / "report.json").read_text())["config"]["epochs"] == 8
+    assert not (tmp_path / "report.previous.json").exists()
+
+
 def test_a_training_whose_runs_had_all_stopped_stays_as_it_is(tmp_path: Path) -> None:
     train(experiment("together", 60), tmp_path)
     assert not (tmp_path / "state.pt").exists()

@@ -29,7 +29,9 @@ from mgnni.train.more_epochs import (
 )
 from mgnni.train.training import Training
 
-FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", "report.json", "report.html")
+REPORT = "report.json"
+PREVIOUS = "report.previous.json"  # of model.pt, while a training goes on for more epochs
+FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", REPORT, PREVIOUS, "report.html")
 PORTFOLIO = "portfolio.json"  # written before the training, see mgnni.train.auto
 JOURNAL = "journal.log"  # of a search, see mgnni.train.study
 DELETE = "delete it to train from the beginning"
@@ -40,7 +42,8 @@ class Folder:
 
     It holds ``config.json``, ``log.jsonl`` and, during training, ``state.pt``; afterwards also
     ``model.pt`` and ``report.json``. The report is written last, when the training is complete.
-    The state is kept if a run was ended by the number of epochs, so that it can go on.
+    The state is kept if a run was ended by the number of epochs, so that it can go on. If it does,
+    the report is ``report.previous.json`` until the longer training is complete.
     ``portfolio.json`` tells how the model was chosen, if it was chosen among several.
 
     Args:
@@ -120,7 +123,8 @@ class Folder:
         if self._has("state.pt"):  # a damaged checkpoint must not cost the report
             load_checkpoint(self.path / "state.pt", DELETE)
         # In this order: if the process dies in between, the folder holds the earlier training.
-        (self.path / "report.json").unlink(missing_ok=True)
+        if self.complete:
+            (self.path / REPORT).replace(self.path / PREVIOUS)
         self._write("config.json", to_json(header).encode())
 
     def restore(self, training: Training, state: dict[str, Any]) -> float:
@@ -142,11 +146,11 @@ class Folder:
     @property
     def complete(self) -> bool:
         """Whether the training is finished."""
-        return self._has("report.json")
+        return self._has(REPORT)
 
     def report(self) -> dict[str, Any]:
         """Return the report of a complete training."""
-        return read_object(self.path / "report.json", "delete it to finish the training again")
+        return read_object(self.path / REPORT, "delete it to finish the training again")
 
     def save(self, training: Training, seconds: float) -> None:
         """Write a checkpoint if it is due."""
@@ -164,7 +168,8 @@ class Folder:
         self._write_log(training)
         if can_go_on(training):
             self._write_state(training, report["seconds"])
-        self._write("report.json", to_json(report).encode())
+        self._write(REPORT, to_json(report).encode())
+        (self.path / PREVIOUS).unlink(missing_ok=True)
         if not can_go_on(training):
             (self.path / "state.pt").unlink(missing_ok=True)
 

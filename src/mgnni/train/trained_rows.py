@@ -12,6 +12,7 @@ from mgnni.data.task import Task
 from mgnni.errors import MgnniError
 from mgnni.files import read_object
 from mgnni.train.fitted import Fitted
+from mgnni.train.folder import PREVIOUS, REPORT
 from mgnni.train.report import fingerprint
 from mgnni.train.source import find_source
 
@@ -58,7 +59,9 @@ def read_again(
     options: dict[str, Any] | None = None,
 ) -> Task:
     """Return the task of a training from its data as they are now, with splits drawn as then."""
-    given = read_object(folder / "report.json", "train again").get("input", {})
+    # While a training goes on for more epochs, its model is that of the previous report.
+    name = REPORT if (folder / REPORT).exists() else PREVIOUS
+    given = read_object(folder / name, "train again").get("input", {})
     return find_source(
         data,
         options=options,
