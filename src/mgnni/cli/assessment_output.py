@@ -1,4 +1,4 @@
-"""What a result is worth, in a few lines on standard output."""
+"""The assessment of a result, in a few lines on standard output."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ LINE_EVERY = 15.0  # seconds between lines where there is no terminal
 
 
 class Follow:
-    """Shows how far a computation has come, on standard error."""
+    """Shows the progress of a computation, on standard error."""
 
     def __init__(self) -> None:
         self.terminal = sys.stderr.isatty()

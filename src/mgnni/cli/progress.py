@@ -41,7 +41,7 @@ class Clock:
         self._last: float | None = None
 
     def __call__(self, epoch: Epoch) -> None:
-        """Take in an epoch and show it."""
+        """Record an epoch and show it."""
         now = time.perf_counter()
         if self._last is not None:
             pace = (now - self._last) / len(epoch.runs)

@@ -96,7 +96,7 @@ def show_dataset(found: Mapping[str, Any]) -> None:
         ("options", ", ".join(options)),
         ("licence", found["licence"]),
         ("source", found["source"]),
-        *(("beware" if not place else "", trap) for place, trap in enumerate(found["traps"])),
+        *(("warning" if not place else "", trap) for place, trap in enumerate(found["traps"])),
         *(("notes" if not i else "", note) for i, note in enumerate(found.get("notes", []))),
     )
 

@@ -113,7 +113,7 @@ class Train(Command):
     checkpoint_every: float = 10.0
     """Minimum number of seconds between checkpoints."""
     log: str | None = field(default=None, metadata={"choices": CHOICES["log"], "unset": "none"})
-    """Experiment tracker that is also given the losses and scores."""
+    """Also log losses and scores to this experiment tracker."""
     no_report: bool = False
     """Do not write report.html, which needs plotly and has 2 MB."""
     changes: dict[str, Any] = field(default_factory=dict)  # hyperparameters that were given

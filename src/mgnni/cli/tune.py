@@ -30,7 +30,8 @@ class Tune(Train):
 
     Every trial trains all splits and seeds with one choice of hyperparameters. The choice with the
     best mean validation metric is written to preset.json in the output folder; train with it by
-    mgnni train DATA --preset FOLDER/preset.json. Test labels are removed before the search.
+    mgnni train DATA --preset FOLDER/preset.json. Each split is searched without its own test
+    labels.
 
     The values to choose from are those that mgnni models NAME lists, or those in --space.
     Hyperparameters that are given as options are not searched. All combinations are tried if there

@@ -1,4 +1,4 @@
-"""How far a computation in files has come."""
+"""Progress of a computation in files."""
 
 from __future__ import annotations
 

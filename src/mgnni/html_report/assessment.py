@@ -1,4 +1,4 @@
-"""Figures on what a result is worth: classes, calibration, ROC and precision-recall curves."""
+"""Figures that assess a result: classes, calibration, ROC and precision-recall curves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that tell results apart, in headings and in figures."""
+"""Unique names of results, for headings and figures."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ is_deferred: ContextVar[bool] = ContextVar("deferred", default=False)
 def deferred() -> Iterator[None]:
     """Context manager in which solves on a device do not wait for their own records.
 
-    The caller reads ``log.deferred`` and repeats what missed its tolerance: nothing raises.
+    The caller reads ``Records.deferred`` and repeats what missed its tolerance: nothing raises.
     """
     token = is_deferred.set(True)
     try:

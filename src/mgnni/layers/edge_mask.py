@@ -12,7 +12,7 @@ from mgnni.graph.propagation import Propagation
 
 
 class EdgeMask(MessagePassing):  # type: ignore[misc]
-    """Receives the edge mask of :class:`torch_geometric.explain.Explainer`.
+    """Holds the edge mask that :class:`torch_geometric.explain.Explainer` sets.
 
     Explainers set masks on all modules of this type, and only on these. It sends no messages, has
     no parameters, and its owner masks its operator.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the catalog is listed without importing torch
 
 KINDS = ("implicit", "explicit", "baseline")
 MGNNI = "mgnni"
-# Not options of a training: the task decides the level, and a failed solve ends a training.
+# Not hyperparameters: the task decides the level, and a failed solve ends a training.
 NOT_OPTIONS = ("level", "on_failure")
 
 _Node = TypeVar("_Node", ast.ClassDef, ast.FunctionDef)

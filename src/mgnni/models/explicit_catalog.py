@@ -101,9 +101,9 @@ EXPLICIT: dict[str, dict[str, Any]] = {
         "paper": "Pei et al., Geom-GCN: Geometric Graph Convolutional Networks, ICLR 2020",
         "differs": "The embedding is classical multidimensional scaling of hop distances "
         "(Geom-GCN-I), computed here; the authors ship Isomap, Poincaré and struc2vec embeddings "
-        "and report all three. A pair of nodes that is close both in the graph and in the plane "
-        "belongs to both relations; their code keeps the plane only. Their learning rate schedule "
-        "on plateaus is left out.",
+        "and report all three, and the MGNNI paper prints the numbers of Poincaré. A pair of nodes "
+        "that is close both in the graph and in the plane belongs to both relations; their code "
+        "keeps the plane only. Their learning rate schedule on plateaus is left out.",
         "tables": ("heterophilic",),
     },
     "graphsage": {

@@ -1,4 +1,4 @@
-"""Ways to train on a large graph, with what each of them takes by the cost model."""
+"""Ways to train on a large graph, with the time and memory that the cost model predicts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITE = 2.0  # time of a write over that of a read
 COPIES = 12  # passes over a term besides its product, in reads and writes of float32
 BASE = 3.5e8  # bytes of a Python process with torch
 PER_NODE = 24  # bytes of index, label and part of a node
-MOST = 4096  # devices that are looked at
+MOST = 4096  # largest number of devices considered
 
 
 def ways(

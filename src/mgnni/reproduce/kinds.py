@@ -42,8 +42,8 @@ class Kind:
             cells with what is stored of them, and the command that trains it.
         draw (Callable, optional): Draws the figure of an experiment into a file, and returns
             whether there was something to draw. (default: :obj:`None`)
-        alone (bool, optional): Whether the cell is measured by the clock, and must not run beside
-            others. (default: :obj:`False`)
+        alone (bool, optional): Whether the cell measures time, so that no other may run at the
+            same time. (default: :obj:`False`)
         shared (bool, optional): Whether the report of the same training in another experiment is
             taken instead of training again. (default: :obj:`False`)
         adds (str, optional): Entry of the report that only this kind measures.

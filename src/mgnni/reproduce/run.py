@@ -145,7 +145,7 @@ def run_cells(
 ) -> Generator[Outcome, None, None]:
     """Yield the outcome of every cell when it is finished.
 
-    Cells that are measured by the clock run alone, after the others.
+    Cells that measure time run alone, after the others.
 
     Args:
         cells (Sequence[Cell]): What to train.
@@ -159,8 +159,8 @@ def run_cells(
     """
     alone = [cell for cell in cells if jobs is None or KINDS[cell.study.kind].alone]
     # The largest data first, so that the last training to finish is a short one.
-    beside = sorted((cell for cell in cells if cell not in alone), key=_size, reverse=True)
-    yield from _beside(beside, (output, device, replaces), jobs or 1)
+    others = sorted((cell for cell in cells if cell not in alone), key=_size, reverse=True)
+    yield from _in_parallel(others, (output, device, replaces), jobs or 1)
     for cell in alone:
         with follow(cell) as on_epoch:
             outcome = run_cell(cell, output, device, on_epoch, replaces)
@@ -171,7 +171,7 @@ def _size(cell: Cell) -> int:
     return len(cell.chosen_seeds) * (find_entry(cell.column.dataset).counts.edges or 0)
 
 
-def _beside(
+def _in_parallel(
     cells: Sequence[Cell], options: tuple[Path, str, bool], jobs: int
 ) -> Generator[Outcome, None, None]:
     if not cells:
@@ -239,7 +239,7 @@ class Pace:
         self._known: dict[tuple[str, str], list[float]] = {}
 
     def add(self, cell: Cell, report: Mapping[str, Any]) -> None:
-        """Take in a finished cell."""
+        """Record a finished cell."""
         pace = report["seconds"] / len({run["seed"] for run in report["runs"]})
         for key in self._keys(cell):
             self._known.setdefault(key, []).append(pace)

@@ -118,7 +118,7 @@ class Study:
         kind (str, optional): What is measured, see :data:`mgnni.reproduce.kinds.KINDS`.
             (default: :obj:`"accuracy"`)
         rule (str, optional): Rule that selects the reported epoch. (default: :obj:`"validation"`)
-        beside (list[str], optional): More rules by which the same trainings are shown.
+        beside (list[str], optional): More selection rules whose scores are shown.
         seeds (int, optional): Number of seeds. (default: :obj:`1`)
         splits (list[int], optional): Splits; ``None`` uses all.
         reference (str, optional): Row whose paired differences from the others are shown.

@@ -43,7 +43,7 @@ class Chosen:
 
     Attributes:
         experiment: The training of the chosen candidate, with the record of the comparison.
-        state: Where that training stands already; ``None`` if it starts anew.
+        state: State of that training; ``None`` to start from the beginning.
     """
 
     experiment: Experiment

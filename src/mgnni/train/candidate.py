@@ -1,4 +1,4 @@
-"""A candidate of a portfolio in training: validated, never tested, and continued at every rung."""
+"""The training of one candidate model, continued at every rung; test data are not used."""
 
 from __future__ import annotations
 

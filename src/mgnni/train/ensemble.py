@@ -48,7 +48,7 @@ def meta_model(
 
 
 class Ensemble(nn.Module):
-    """Trains independent runs on one graph as one vmapped module.
+    """Several runs of a model on one graph, stacked and mapped over by :func:`torch.func.vmap`.
 
     Every run has its own parameters, drawn from its own seed, and its own dropout masks, so it
     learns what it would learn alone.

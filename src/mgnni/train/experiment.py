@@ -21,8 +21,8 @@ from mgnni.train.runs import Run
 from mgnni.train.source import Source
 
 CHECKPOINT_EVERY = 10.0  # seconds
-SMALL = 2**17  # numbers in the states of a run, up to which more threads do not help
-MAX_GROUP = 2**28  # numbers in the states (or weights) of all runs of a group: 1 GiB in float32
+SMALL = 2**17  # elements in the states of a run, up to which more threads do not help
+MAX_GROUP = 2**28  # elements in the states (or weights) of all runs of a group: 1 GiB in float32
 # On a CPU more would leave its caches, and more runs gain little, while other cores are idle.
 SMALL_GROUP, RUNS_OF_SMALL_GROUP = 2**22, 5
 
@@ -116,7 +116,7 @@ class Experiment:
 
     @property
     def size(self) -> int:
-        """Numbers in the states of one run, or in its weights if these are larger.
+        """Number of elements in the states of one run, or in its weights if these are larger.
 
         The states are those of one graph, or of a batch of average size. A weight between states
         is as wide as they are, and larger than them if there are more channels than nodes.

@@ -35,7 +35,7 @@ from mgnni.train.shared_folder import open_folder
 from mgnni.train.source import Source, describe_source
 from mgnni.train.training import OnEpoch, Training
 
-EXPLAINED = 2**24  # numbers in the states (or weights) of a run for a report with attention
+EXPLAINED = 2**24  # largest size of an experiment whose report has a sample of its attention
 
 
 def fit(

@@ -1,4 +1,4 @@
-"""Going on with a training after its largest number of epochs.
+"""Resumes a finished training with more epochs.
 
 The result is that of a training that was asked for more epochs from the start: runs that had
 stopped early stay as they are, and the others go on from the state that they were ended in.

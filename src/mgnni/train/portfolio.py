@@ -1,4 +1,4 @@
-"""A portfolio: a few models of different kinds, of which data nobody has seen choose one.
+"""Candidate models for data without a preset; the best one on validation data is chosen.
 
 All candidates are trained on up to three splits, for equally many epochs. The better half goes on
 for three times as many, together with the model that does not use the graph. The best one on

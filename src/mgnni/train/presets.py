@@ -82,7 +82,7 @@ def preset_blocks(dataset: str, level: str, preset: str, model: str) -> Sequence
     """Return the blocks of a preset; the most specific one that lists the dataset applies."""
     groups = {**preset_file("shared")["groups"], **KINDS}
     names = [dataset, *(name for name, members in groups.items() if dataset in members)]
-    own = level == "node" and not dataset  # data that nobody has seen
+    own = level == "node" and not dataset  # not a benchmark
     if len(names) == 1:
         names = ["own nodes" if own else f"other {level}s"]
     for name in names:

@@ -29,7 +29,7 @@ from mgnni.train.folder import packed
 from mgnni.train.runs import Epoch
 from mgnni.train.training import OnEpoch, Training
 
-WORTH = 3000  # training steps from which starting processes, a few seconds, pays off
+WORTH = 3000  # fewer training steps are done in one process, as starting others takes seconds
 ROOM = 2**31  # bytes that a process may need: on a GPU for its CUDA context, on a CPU for torch
 GRACE = 5.0  # seconds that a process has to end by itself
 

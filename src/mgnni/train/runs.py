@@ -14,7 +14,7 @@ from mgnni.data.metric_names import LOWER_IS_BETTER, gain
 from mgnni.data.rules import RunHistory
 from mgnni.train.config import Config
 
-INITIAL, DROPOUT, ORDER = 1, 2, 3  # purposes of a seed
+INITIAL, DROPOUT, ORDER = 1, 2, 3  # random streams of a run
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 2**64 - 1
 

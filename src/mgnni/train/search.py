@@ -39,7 +39,7 @@ def read_space(path: Path) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a search stands, for progress bars.
+    """Progress of a search, for progress bars.
 
     Attributes:
         done: Number of trials that are done, by all processes.

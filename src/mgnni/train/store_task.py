@@ -22,7 +22,7 @@ def store_task(task: Task, folder: Path, split: int = 0, origin: str = "") -> St
         task (Task): Nodes of one graph, with one label each.
         folder (Path): The folder.
         split (int, optional): The split. (default: :obj:`0`)
-        origin (str, optional): What it was made from. (default: :obj:`""`)
+        origin (str, optional): Description of its source. (default: :obj:`""`)
     """
     if task.unit != "node" or task.multilabel or task.regression:
         raise ArgumentError(

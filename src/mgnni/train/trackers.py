@@ -1,4 +1,4 @@
-"""Experiment trackers: they are handed the losses of every epoch and the final scores."""
+"""Logs the losses of every epoch and the final scores to an experiment tracker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def log(self, values: dict[str, float], epoch: int) -> None:
-        """Hand numbers to the tracker."""
+        """Log metrics of an epoch."""
 
     @abstractmethod
     def close(self) -> None:
@@ -106,7 +106,7 @@ class TensorBoard(Tracker):
         self._logger = TensorBoardLogger(folder / "tensorboard", name="", version="")
 
     def log(self, values: dict[str, float], epoch: int) -> None:
-        """Hand numbers to the tracker."""
+        """Log metrics of an epoch."""
         self._logger.log_metrics(values, step=epoch)
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class Hosted(Tracker):
             run.define_metric("*", step_metric="epoch")
 
     def log(self, values: dict[str, float], epoch: int) -> None:
-        """Hand numbers to the tracker."""
+        """Log metrics of an epoch."""
         self._package.log({"epoch": epoch, **values})
 
     def close(self) -> None:

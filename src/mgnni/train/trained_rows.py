@@ -20,7 +20,7 @@ from mgnni.train.source import find_source
 def trained_rows(
     folder: Path, fitted: Fitted, run: int, data: str, options: dict[str, Any] | None = None
 ) -> list[str] | None:
-    """Return ``"train"``, ``"val"`` or ``"test"`` for each row, and an empty word for no set.
+    """Return ``"train"``, ``"val"`` or ``"test"`` for each row, empty for rows in no set.
 
     Args:
         folder (Path): Folder of the training.

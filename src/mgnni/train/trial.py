@@ -73,7 +73,7 @@ class Watch:
         self.epochs = 0
 
     def add(self, epoch: Epoch) -> None:
-        """Take in an epoch."""
+        """Record an epoch."""
         self.epochs += len(epoch.runs)
         for place, run in enumerate(epoch.runs):
             if epoch.improved[place]:
