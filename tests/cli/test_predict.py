@@ -243,6 +243,61 @@ def test_advice_names_options_that_it_has(
     assert named <= own, ended
 
 
+def test_edges_listed_once_after_an_undirected_training(call: Call, place: Path) -> None:
+    header, *rows = edge_rows()
+    both = [header, *rows, *(",".join(reversed(row.split(","))) for row in rows)]
+    write_nodes(place / "both", edges=both)
+    write_nodes(place / "once")
+    assert call("train", "both", *QUICK, "--no-report", "--output", "run").status == 0
+    warning = "the training graph was undirected, but not every edge of this one has its reverse"
+    ended = call("predict", "run", "once", "--output", "once.csv")
+    assert ended.status == 0
+    assert f"warning: {warning}" in " ".join(ended.out.split())
+    summary = json.loads(call("predict", "run", "once", "--json", "--output", "json.csv").out)
+    assert [text[: len(warning)] for text in summary["warnings"]] == [warning]
+    ended = call("predict", "run", "both", "--output", "both.csv")
+    assert (ended.status, "warning" in ended.out) == (0, False)
+    assert table("once.csv")["p_red"] != pytest.approx(table("both.csv")["p_red"], abs=1e-3)
+    # As the warning advises: trained again, the model reads both alike.
+    again = ("train", "both", *QUICK, "--no-report", "--directed", "false", "--output", "again")
+    assert call(*again).status == 0
+    for name in ("both", "once"):
+        ended = call("predict", "again", name, "--output", f"{name}.csv", "--overwrite")
+        assert (ended.status, "warning" in ended.out) == (0, False)
+    assert table("once.csv")["p_red"] == pytest.approx(table("both.csv")["p_red"], abs=1e-5)
+
+
+def test_a_single_row(call: Call, trained: Path, place: Path) -> None:
+    header, *rows = node_rows(labels=False, splits=False)
+    write(place / "one", nodes=[header, rows[0]], edges=["source,target"])
+    ended = call("predict", trained / "mine-run", "one", "--output", "one.csv")
+    assert ended.status == 0
+    assert "\n  1 row by the model" in ended.out
+
+
+def test_a_negative_weight(call: Call, place: Path) -> None:
+    header, *rows = edge_rows()
+    for name, weight in (("good", 2), ("bad", -2)):
+        edges = [f"{header},weight", *(f"{row},1" for row in rows[1:]), f"{rows[0]},{weight}"]
+        write_nodes(place / name, edges=edges)
+    sign = "encode the sign as a feature"
+    assert sign in call("train", "bad", *QUICK).err
+    assert call("train", "good", *QUICK, "--no-report").status == 0
+    ended = call("predict", "runs/good", "bad")
+    assert "must not be negative (got '-2')" in ended.err
+    assert "; remove the edge" in ended.err
+    assert sign not in ended.err
+
+
+def test_a_threshold_is_for_classes(call: Call, place: Path) -> None:
+    write_nodes(place / "mine")
+    train = ("train", "mine", *QUICK, "--task", "regression", "--label", "b", "--no-report")
+    assert call(*train).status == 0
+    ended = call("predict", "runs/mine", "mine", "--threshold", "0.3")
+    assert ended.status == 2
+    assert "--threshold is for two classes (got a model of numbers); leave it out" in ended.err
+
+
 def test_swapped_arguments_are_noticed(call: Call, trained: Path) -> None:
     ended = call("predict", trained / "mine", trained / "mine-run")
     assert (ended.status, ended.out) == (2, "")

@@ -295,7 +295,7 @@ def test_other_refusals():
             random_splits(labels, 1, fractions)
     with pytest.raises(ArgumentError, match="'num_splits'"):
         random_splits(labels, 0)
-    with pytest.raises(ArgumentError, match="0 units in 0 classes"):
+    with pytest.raises(ArgumentError, match="of 0 units with labels"):
         random_splits(torch.full((5,), -1), 1)
-    with pytest.raises(ArgumentError, match="10 units in 1 classes"):
+    with pytest.raises(ArgumentError, match="of 10 units with labels"):
         random_splits(labels, 1, (0.98, 0.01, 0.01))

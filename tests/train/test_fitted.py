@@ -12,11 +12,19 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score
 from torch_geometric.data import Batch, Data
+from torch_geometric.transforms import ToSparseTensor
 from torch_geometric.utils import to_undirected
 
-from mgnni.errors import ArgumentError, DataError
+from mgnni.data.tables.schema import TableOptions
+from mgnni.disk.generate import generate_graph
+from mgnni.disk.precompute import precompute
+from mgnni.disk.sweep import Sweep
+from mgnni.errors import ArgumentError, DataError, DataWarning
+from mgnni.models.precomputed import PrecomputedMGNNI
 from mgnni.train.fit import fit
 from mgnni.train.fitted import FORMAT, Fitted
+from mgnni.train.minibatch import train_rows
+from mgnni.train.row_training import RowOptions
 from train.cases import (
     SMALL,
     assert_same_bits,
@@ -157,6 +165,47 @@ def test_a_model_trained_on_an_undirected_graph_predicts_on_one():
         torch.testing.assert_close(fitted.predict_proba(graph), wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_edges_listed_once_after_an_undirected_training(tmp_path):
+    data = masked()
+    once = data.edge_index[:, data.edge_index[0] <= data.edge_index[1]]
+    one_way = Data(x=data.x, edge_index=once)
+    message = "^data: the training graph was undirected, but not every edge of this one has"
+    fitted = fit(data, **SHORT)
+    fitted.save(tmp_path / "model.pt")
+    for one in (fitted, Fitted.load(tmp_path)):
+        with pytest.warns(DataWarning, match=message) as caught:
+            found = one.predict_proba(one_way)
+        assert caught[0].filename == __file__
+        with torch.no_grad():  # no edge is added
+            wanted = one.model()(data.x, once).softmax(1)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    # Training and prediction add reverse edges.
+    for options in ({"tables": TableOptions(directed=False)}, {"undirected": True}):
+        fitted = fit(data, **options, **SHORT)
+        wanted = fitted.predict_proba(data)
+        torch.testing.assert_close(fitted.predict_proba(one_way), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_sparse_adjacency_matrices_as_edges_and_weights(tmp_path):
+    data, data.y = node_data(directed=True)
+    data = data.coalesce()
+    data.edge_weight = torch.rand(data.num_edges) + 0.5
+    for name in ("train", "val", "test"):
+        data[f"{name}_mask"] = masked()[f"{name}_mask"]
+    matrix = ToSparseTensor(layout=torch.sparse_csr)(data.clone())
+    assert matrix.edge_index is None
+    fitted, other = fit(data, **SHORT), fit(matrix, **SHORT)
+    wanted = fitted.predict_proba(data)
+    for found in (other.predict_proba(), other.predict_proba(data), fitted.predict_proba(matrix)):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    turned = matrix.clone()
+    turned.adj_t = matrix.adj_t.to_dense().T.to_sparse_csr()
+    assert not torch.allclose(fitted.predict_proba(turned), wanted, atol=1e-3)
+    bare = Data(x=data.x, edge_index=data.edge_index)
+    with pytest.raises(DataError, match=r"there must be an edge_weight, .* as in training"):
+        fitted.predict_proba(bare)
+
+
 def test_which_run_predicts(nodes):
     best = max(range(2), key=lambda place: nodes.val[place]["accuracy"])
     assert nodes.best == best
@@ -268,6 +317,20 @@ def test_what_does_not_fit_is_refused(nodes, tmp_path, changes, message):
     assert str(path) in str(caught.value)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_model_of_mini_batches_is_refused_with_what_reads_it(tmp_path):
+    graph = generate_graph(tmp_path / "graph", 200, 600, features=5, classes=3)
+    terms = precompute(graph, tmp_path / "terms", tol=1e-3)
+    train_rows(terms, tmp_path / "rows", RowOptions(hidden_channels=4, epochs=1))
+    with pytest.raises(DataError) as caught:
+        Fitted.load(tmp_path / "rows")
+    message = str(caught.value)
+    assert "model.pt: is a model of mgnni minibatch, which only PrecomputedMGNNI reads" in message
+    assert "PrecomputedMGNNI(...).model.load_state_dict" in message
+    model = PrecomputedMGNNI(5, 4, 3, Sweep.open(terms).terms)
+    state = torch.load(tmp_path / "rows" / "model.pt", weights_only=True)["state"]
+    model.model.load_state_dict(state)
 
 
 VALUES = [

@@ -7,6 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import KarateClub
 
 from mgnni import fit
+from mgnni.data.split import PARTS
 from mgnni.data.tables.schema import TableOptions
 from mgnni.data.task import Task, all_labels
 from mgnni.errors import ArgumentError, DataError
@@ -59,6 +60,38 @@ def test_splits_of_several_labels_per_row_are_not_called_stratified():
     task = find_source(graph, num_splits=2).task
     assert task.multilabel
     assert task.notes[-1] == "no splits in the data: 2 drawn at random, 60/20/20, seed 0"
+
+
+def several_labels(known: int) -> Data:
+    """Three labels per node; only the nodes at every other place have them."""
+    graph = labelled()
+    graph.y = torch.nn.functional.one_hot(graph.y, 3).float()
+    graph.y[torch.arange(40) % 2 == 0] = float("nan")
+    graph.y[2 * known :] = float("nan")
+    return graph
+
+
+def test_rows_without_their_several_labels_are_in_no_set():
+    task = find_source(several_labels(20), num_splits=4).task
+    labeled = set(range(1, 40, 2))
+    for place, split in enumerate(task.splits):
+        assert [split.part(part).numel() for part in PARTS] == [12, 4, 4]
+        assert {*torch.cat([split.part(part) for part in PARTS]).tolist()} == labeled
+        assert [task.rows(place, part).numel() for part in PARTS] == [12, 4, 4]
+    folds = find_source(several_labels(20), folds=5).task.splits
+    for split in folds:
+        assert [split.part(part).numel() for part in PARTS] == [13, 3, 4]  # a fifth of 16
+        assert {*torch.cat([split.part(part) for part in PARTS]).tolist()} == labeled
+    assert sorted(torch.cat([split.test for split in folds]).tolist()) == sorted(labeled)
+
+
+def test_too_few_rows_with_several_labels_are_refused():
+    message = "'folds' must be from 2 to the number of labelled units, 4 .got 5"
+    with pytest.raises(ArgumentError, match=message):
+        find_source(several_labels(4), folds=5)
+    message = "too few labels to draw a split: .* % of 2 units with labels.; label more units"
+    with pytest.raises(ArgumentError, match=message):
+        find_source(several_labels(2))
 
 
 def test_a_graph_without_splits_is_given_some():

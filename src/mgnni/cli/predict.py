@@ -79,14 +79,16 @@ class Predict(Command):
         overwrite = self.overwrite or self.output is None
         check_target(output, overwrite)
         fitted = Fitted.load(self.model)
-        graphs, ids, labels, notes = self._graphs(fitted, options)
+        graphs, ids, labels, notes, warnings = self._graphs(fitted, options)
         number = fitted.best if self.run_number is None else self.run_number
         given: dict[str, Any] = {"labels": labels, "overwrite": overwrite}
         about: dict[str, Any]
         write: Callable[..., None]
         if fitted.regression:
             if self.threshold is not None:
-                raise UsageError("--threshold is for two classes (got a model of numbers)")
+                raise UsageError(
+                    "--threshold is for two classes (got a model of numbers); leave it out"
+                )
             predicted, attention = fitted.outputs(graphs, self.run_number)
             write = partial(write_numbers, output, ids, fitted.classes, predicted, attention)
             about = {"predicted": {}, "numbers": _spreads(fitted.classes, predicted)}
@@ -113,6 +115,7 @@ class Predict(Command):
             if self.threshold is None
             else self.threshold,
             **about,
+            "warnings": list(warnings),
             "notes": list(notes),
         }
         if self.json:
@@ -135,15 +138,15 @@ class Predict(Command):
 
     def _graphs(
         self, fitted: Fitted, options: dict[str, Any]
-    ) -> tuple[Any, Any, Any, tuple[str, ...]]:
-        """Return the graphs, ids and labels of their rows, and notes on how they were read."""
+    ) -> tuple[Any, Any, Any, tuple[str, ...], tuple[str, ...]]:
+        """Return the graphs, ids and labels of their rows, notes and warnings of the reader."""
         name = benchmark_named(self.graph)
         if name is None or (fitted.schema is not None and Path(self.graph).exists()):
             if options:
                 raise UsageError(f"--option is for a benchmark (got {self.graph!r}); leave it out")
             file = fitted.open(self.graph, self.delimiter)
             self._check_level(fitted, file.level)
-            return file.graphs, file.ids, file.labels, file.notes
+            return file.graphs, file.ids, file.labels, file.notes, file.warnings
         if self.delimiter is not None:
             raise UsageError(f"--delimiter is for files (got the benchmark {name}); leave it out")
         if fitted.schema is not None:
@@ -156,7 +159,7 @@ class Predict(Command):
 
         task = load_task(name, **options)
         self._check_level(fitted, task.level)
-        return task.graphs, range(task.num_rows), all_labels(task), ()
+        return task.graphs, range(task.num_rows), all_labels(task), (), ()
 
     def _check_level(self, fitted: Fitted, level: str) -> None:
         if level != fitted.level:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mgnni.cli.terminal import console_for, paragraph
 from mgnni.data.metric_names import readable
+from mgnni.data.tables.messages import counted
 
 MAX_CLASSES = 20  # shown after a prediction
 
@@ -21,7 +22,8 @@ def show_predictions(summary: Mapping[str, Any]) -> None:
     which = f"the model of split {summary['split']}, seed {summary['seed']}"
     if summary["best_of"] > 1:
         which += f", best of {summary['best_of']} on validation"
-    console.print(f"\n  {summary['rows']} rows by {which}: {summary['output']}\n", soft_wrap=True)
+    rows = counted(summary["rows"], "row")
+    console.print(f"\n  {rows} by {which}: {summary['output']}\n", soft_wrap=True)
     for name, one in summary.get("numbers", {}).items():
         mean, low, high = (readable(one[key]) for key in ("mean", "min", "max"))
         spread = f"mean {mean}, from {low} to {high}"
@@ -36,5 +38,7 @@ def show_predictions(summary: Mapping[str, Any]) -> None:
         name, value = list(summary["predicted"])[1], summary["threshold"]
         hint = "" if value == 0.5 else "; --threshold 0.5 for the more probable class"
         paragraph(console, f"{name!r} where its probability exceeds {value:.4g}{hint}")
+    for warning in summary["warnings"]:
+        paragraph(console, f"warning: {warning}", style="bold yellow")
     for note in summary["notes"]:
         paragraph(console, f"note: {note}", style="dim")

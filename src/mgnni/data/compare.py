@@ -74,7 +74,7 @@ def compare(
     :math:`n - 1` degrees of freedom.
 
     If all differences are equal, the interval has width 0, and p is 0, or 1 if they are 0.
-    Differences are rounded to 12 digits.
+    Differences are rounded to 12 decimals.
 
     Args:
         a (list of float): Values of the first model, one per split.

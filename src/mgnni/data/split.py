@@ -265,8 +265,9 @@ def _too_few(fractions: Sequence[float], labels: Tensor) -> str:
     known = labels[labels >= 0]
     classes = torch.unique(known).numel()
     shares = "/".join(f"{100 * one:g}" for one in fractions)
+    among = f" in {classes} classes" if classes > 1 else ""
     return (
         "too few labels to draw a split: every set must get at least one unit, and training one of "
-        f"each class (got {shares} % of {known.numel()} units in {classes} classes); label more "
+        f"each class (got {shares} % of {known.numel()} units with labels{among}); label more "
         "units, or give the split with the data"
     )

@@ -224,8 +224,9 @@ class Task:
     def without_test(self, splits: Sequence[int]) -> Task:
         """Returns the task without test sets, and with the labels that some splits train on only.
 
-        All other rows are unlabelled, so nothing that is given this task can depend on the test
-        labels of these splits.
+        All other rows are unlabelled. With one split, nothing that is given this task can depend
+        on its test labels. With several, a test row of one split keeps its label if it is a
+        training or validation row of another.
 
         Args:
             splits (Sequence[int]): Indices of splits. They keep their indices; the other splits

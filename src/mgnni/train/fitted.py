@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import reprlib
+import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
 from mgnni.data.tables.graph_file import GraphFile
-from mgnni.data.tables.read import from_pyg, read_graphs
-from mgnni.data.tables.schema import Schema, TableOptions
-from mgnni.errors import ArgumentError, DataError, check_choice
+from mgnni.data.tables.read import read_like
+from mgnni.data.tables.schema import Schema
+from mgnni.errors import ArgumentError, DataError, DataWarning, check_choice
 from mgnni.layers.blocks import state_names
 from mgnni.models.base import GraphModel
 from mgnni.plain_data import from_dict
@@ -30,6 +31,11 @@ from mgnni.train.runs import Run, best_run
 from mgnni.train.weight_check import check_weights
 
 KIND, FORMAT = "mgnni-model", 1
+NOT_A_MODEL = "is not a model of mgnni; pass the model.pt of a training"
+ROW_MODEL = (  # of mgnni.train.minibatch
+    "is a model of mgnni minibatch, which only PrecomputedMGNNI reads, in Python: load its 'state' "
+    "with PrecomputedMGNNI(...).model.load_state_dict, or pass the model.pt of mgnni train"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,7 +131,9 @@ class Fitted:
         """
         if self.regression:
             if threshold is not None:
-                raise ArgumentError("'threshold' is for two classes (got a model of numbers)")
+                raise ArgumentError(
+                    "'threshold' is for two classes (got a model of numbers); leave it out"
+                )
             numbers = self.outputs(self.read(data), run)[0]
             return numbers.squeeze(1) if len(self.classes) == 1 else numbers
         chosen = self.predictions(self.read(data), run, threshold).chosen.long()
@@ -153,24 +161,20 @@ class Fitted:
             return self.data
         if self.schema is None and isinstance(data, (Data, Dataset, list, tuple)):
             # The features of a benchmark are used as they are.
-            return tuple(
-                model_inputs(graph) for graph in ([data] if isinstance(data, Data) else data)
-            )
-        return self.open(data).graphs
+            return tuple(map(model_inputs, [data] if isinstance(data, Data) else data))
+        file = self.open(data)
+        for text in file.warnings:
+            warnings.warn(f"{file.name}: {text}", DataWarning, stacklevel=3)
+        return file.graphs
 
     def open(self, data: Any, delimiter: str | None = None) -> GraphFile:
         """Read a path or a PyG object with the schema of the training.
 
         Text tables have the delimiter of the training, unless another one is given.
         """
-        if isinstance(data, (str, Path)):
-            return read_graphs(Path(data), TableOptions(delimiter=delimiter), self.schema)
-        if isinstance(data, (Data, Dataset, Sequence)):
-            return from_pyg(data, schema=self.schema)
-        raise ArgumentError(
-            "'data' must be a path, a PyG Data or Dataset, or a list of Data (got "
-            f"{type(data).__name__})"
-        )
+        file = read_like(data, self.schema, delimiter)
+        # The option makes every graph undirected.
+        return replace(file, warnings=()) if self.config.undirected else file
 
     def inputs(self, graphs: Sequence[Data]) -> list[Data]:
         """Check graphs with the features of the training; return what the model reads of each."""
@@ -258,7 +262,8 @@ class Fitted:
             )
         content = load_checkpoint(path)
         if content.pop("kind", None) != KIND:
-            raise DataError(f"{path}: is not a model of mgnni; pass the model.pt of a training")
+            rows = content.keys() == {"options", "state"}
+            raise DataError(f"{path}: {ROW_MODEL if rows else NOT_A_MODEL}")
         found, writer = content.pop("format", None), content.pop("versions", None)
         if not (isinstance(found, int) and found == FORMAT):
             version = writer.get("mgnni", "unknown") if isinstance(writer, dict) else "unknown"

@@ -202,10 +202,10 @@ def _with_splits(task: Task, num_splits: int, folds: int | None) -> Task:
             "the two out"
         )
     labels, stratified = all_labels(task), ""
-    if task.regression and task.unit == task.level:  # rows without a number are in no set
-        labels = is_labeled(labels).long() - 1
-    elif task.multilabel or task.unit != task.level:
+    if task.unit != task.level:
         labels = torch.zeros(task.num_units, dtype=torch.long)
+    elif labels.dim() == 2:  # several labels or numbers: rows without them are in no set
+        labels = is_labeled(labels).long() - 1
     else:
         stratified = "stratified, "
     if folds is None:

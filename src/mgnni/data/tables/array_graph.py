@@ -15,7 +15,8 @@ from mgnni.data.tables.graph_file import Floats, Integers
 from mgnni.data.tables.messages import counted, listed
 from mgnni.errors import DataError
 
-# Some of x, edge_index, edge_weight, y, train_mask, val_mask, test_mask and num_nodes.
+# Some of x, edge_index, edge_weight, y, train_mask, val_mask, test_mask and num_nodes; adj_t holds
+# the values of the matrix that edge_index was read from.
 Arrays = Mapping[str, npt.NDArray[Any]]
 NUMERIC = "fiub"
 
@@ -76,9 +77,26 @@ class ArrayGraph:
             )
         return edges.astype(np.int64)
 
-    def edge_weight(self, num_edges: int) -> Floats:
-        """Returns edge weights of shape ``(num_edges,)``."""
-        given = self.arrays.get("edge_weight", np.zeros(0))
+    @property
+    def weighted(self) -> bool:
+        """Whether edges have weights; a matrix of ones only tells where there are edges."""
+        values = self.arrays.get("adj_t", np.ones(0))
+        return "edge_weight" in self.arrays or bool((values != 1).any())
+
+    def edge_weight(self, num_edges: int, others: str) -> Floats:
+        """Returns edge weights of shape ``(num_edges,)``.
+
+        Args:
+            num_edges (int): Number of edges.
+            others (str): What has weights, for messages.
+        """
+        given = self.arrays.get("edge_weight", self.arrays.get("adj_t"))
+        if given is None and num_edges:
+            raise DataError(
+                f"{self.where}: there must be an edge_weight, one number per edge, as {others} "
+                f"(got {listed(self.arrays)}); add it, or train without"
+            )
+        given = np.zeros(0) if given is None else given
         if given.size != num_edges or given.dtype.kind not in NUMERIC:
             raise DataError(
                 f"{self.where}: edge_weight must hold one number per edge, {num_edges} (got "

@@ -72,7 +72,10 @@ def from_arrays(
         notes.append("no features: using the constant 1; --degree uses the degree instead")
     if schema is None:
         multilabel = labels is not None and labels.dim() == 2 and options.task == "classification"
-        schema = Schema(level, classes, multilabel, columns, weight is not None, options)
+        undirected = not directed and edges.size > 0
+        schema = Schema(
+            level, classes, multilabel, columns, weight is not None, options, undirected
+        )
     owner = np.repeat(np.arange(len(graphs)), sizes) if several else None
     return GraphFile(
         name=name,
@@ -85,6 +88,7 @@ def from_arrays(
         directed=directed,
         schema=schema,
         notes=(*notes, *label_notes),
+        warnings=schema.warnings(directed),
     )
 
 
@@ -130,10 +134,10 @@ def _edges(
     own = [graph.edge_index() for graph in graphs]
     start = np.cumsum([0, *sizes[:-1]])
     edges = np.concatenate([e + first for e, first in zip(own, start, strict=True)], axis=1)
-    has_weight = any("edge_weight" in graph.arrays for graph in graphs)
     weight = None
-    if has_weight if schema is None else schema.weighted:
-        weights = [g.edge_weight(e.shape[1]) for g, e in zip(graphs, own, strict=True)]
+    if any(graph.weighted for graph in graphs) if schema is None else schema.weighted:
+        others = "other graphs have" if schema is None else "in training"
+        weights = [g.edge_weight(e.shape[1], others) for g, e in zip(graphs, own, strict=True)]
         weight = np.concatenate(weights)
     edges, weight, directed, notes = directed_edges(
         edges,

@@ -176,7 +176,7 @@ def _weights(table: Table, name: str | None, cells: Mapping[str, Any]) -> Floats
     remedy = "write a number, or remove the edge"
     table.check(name, column, pc.is_valid(column), "hold the weight of the edge", remedy)
     weight = numbers(table, name, column, missing=False)
-    remedy = "remove the edge, or encode the sign as a feature"
+    remedy = table.advice("remove the edge, or encode the sign as a feature", "remove the edge")
     table.check(name, column, weight >= 0, "not be negative", remedy)
     return weight.astype(np.float32)
 

@@ -96,7 +96,8 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
             weight=roles.weight,
         )
         multilabel = len(units.roles.label) > 1 and options.task == "classification"
-        schema = Schema(level, classes, multilabel, columns, weight is not None, found)
+        undirected = not directed and edges.size > 0
+        schema = Schema(level, classes, multilabel, columns, weight is not None, found, undirected)
     return GraphFile(
         name=folder.resolve().name,
         graphs=make_graphs(x, edges, weight, graph, len(units.ids)),
@@ -108,6 +109,7 @@ def read_folder(folder: Path, options: TableOptions, schema: Schema | None) -> G
         directed=directed,
         schema=schema,
         notes=(*notes, *label_notes, *feature_notes),
+        warnings=schema.warnings(directed),
         node_ids=nodes.ids if graph is None else nodes.ids.take(np.argsort(graph, kind="stable")),
     )
 

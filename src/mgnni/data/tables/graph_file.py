@@ -39,6 +39,8 @@ class GraphFile:
         directed (bool): Whether some edge has no reverse edge.
         schema (Schema): Reads further files in the same way.
         notes (tuple of str): What was chosen, counted or filled in, one line each.
+        warnings (tuple of str, optional): How the graph differs from that of the training in a way
+            that is probably not meant.
         node_ids (pyarrow.ChunkedArray, optional): The ids of the nodes of all graphs, one graph
             after another; None if nodes have no ids.
 
@@ -56,6 +58,7 @@ class GraphFile:
     directed: bool
     schema: Schema
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     node_ids: Any = None
 
     def task(

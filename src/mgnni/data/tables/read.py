@@ -19,11 +19,12 @@ from torch_geometric.data import Data, Dataset
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
+from mgnni.data.tables.adjacency import with_edge_index
 from mgnni.data.tables.arrays import from_arrays
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.tables.messages import first_line, listed, os_reason, printable
 from mgnni.data.tables.schema import Schema, TableOptions
-from mgnni.errors import DataError
+from mgnni.errors import ArgumentError, DataError
 
 TABLES = (".csv", ".tsv", ".gz", ".parquet")
 NPZ_NAMES = {
@@ -35,7 +36,7 @@ NPZ_NAMES = {
     "val_mask": ("val_masks", "val_mask"),
     "test_mask": ("test_masks", "test_mask"),
 }
-PYG_NAMES = (*NPZ_NAMES, "edge_attr")
+PYG_NAMES = (*NPZ_NAMES, "edge_attr", "adj_t")
 
 
 def read_graphs(
@@ -80,7 +81,8 @@ def from_pyg(
     """Creates a graph file from PyG objects.
 
     Args:
-        data (Data, Dataset or list of Data): One graph with node labels, or several graphs.
+        data (Data, Dataset or list of Data): One graph with node labels, or several graphs. Edges
+            are in ``edge_index`` and ``edge_weight``, or in a sparse matrix ``adj_t``.
         options (TableOptions, optional): Only ``directed``, ``degree``, ``standardize`` and
             ``allow_unseen`` have a meaning here.
         schema (Schema, optional): The schema of the data a model was trained on, to read other
@@ -95,6 +97,24 @@ def from_pyg(
     if schema is not None:
         options = schema.options_for(options)
     return _from_objects(name, name, data, options, schema)
+
+
+def read_like(data: Any, schema: Schema | None, delimiter: str | None = None) -> GraphFile:
+    """Reads a path or PyG objects for a trained model.
+
+    Args:
+        data (str or Path or Data or Dataset or list[Data]): The data.
+        schema (Schema, optional): The schema of the data the model was trained on.
+        delimiter (str, optional): Delimiter of text tables. (default: that of the training)
+    """
+    if isinstance(data, (str, Path)):
+        return read_graphs(Path(data), TableOptions(delimiter=delimiter), schema)
+    if isinstance(data, (Data, Dataset, Sequence)):
+        return from_pyg(data, schema=schema)
+    raise ArgumentError(
+        "'data' must be a path, a PyG Data or Dataset, or a list of Data (got "
+        f"{type(data).__name__})"
+    )
 
 
 def _read(path: Path, options: TableOptions, schema: Schema | None) -> GraphFile:
@@ -169,7 +189,9 @@ def _load_pt(path: Path) -> Any:
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals(pyg):
             warnings.simplefilter("ignore")  # the error below says what is wrong
-            return torch.load(path, map_location="cpu", weights_only=True)
+            # Indices out of range would crash.
+            with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]
+                return torch.load(path, map_location="cpu", weights_only=True)
     except PermissionError:
         raise
     except Exception as error:  # torch documents no error types for damaged files
@@ -193,7 +215,7 @@ def _from_objects(
 
 
 def _pyg_arrays(where: str, graph: Any) -> dict[str, npt.NDArray[Any]]:
-    stored = _stored(where, graph)
+    stored = with_edge_index(where, _stored(where, graph))
     arrays: dict[str, npt.NDArray[Any]] = {}
     for key in PYG_NAMES:
         value = stored.get(key)

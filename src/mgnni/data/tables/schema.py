@@ -169,6 +169,8 @@ class Schema:
         columns (tuple of Column): Columns in the order of their features.
         weighted (bool): Whether edges have weights.
         options (TableOptions): The options, with the names of the columns that were found.
+        undirected (bool, optional): Whether every edge had its reverse, with the same weight.
+            (default: :obj:`False`)
     """
 
     level: str
@@ -177,6 +179,7 @@ class Schema:
     columns: tuple[Column, ...]
     weighted: bool
     options: TableOptions
+    undirected: bool = False
     version: int = VERSION
 
     @property
@@ -193,6 +196,21 @@ class Schema:
     def table_columns(self) -> dict[str, str]:
         """Names and kinds of the columns that a table of nodes must have."""
         return {column.name: column.kind for column in self.columns if column.kind in TABLE_KINDS}
+
+    def warnings(self, directed: bool) -> tuple[str, ...]:
+        """Returns how a graph differs from the training in a way that is probably not meant.
+
+        Args:
+            directed (bool): Whether some edge of the graph has no reverse edge.
+        """
+        if not (directed and self.undirected):
+            return ()
+        weight = " with the same weight" if self.weighted else ""
+        return (
+            "the training graph was undirected, but not every edge of this one has its "
+            f"reverse{weight}; list each edge in both directions, or train with --directed false "
+            "(in Python tables=TableOptions(directed=False))",
+        )
 
     def options_for(self, options: TableOptions) -> TableOptions:
         """Returns the training options, with the delimiter of ``options`` if it has one."""
