@@ -162,6 +162,21 @@ def test_empty_problems_have_empty_solutions(solver, channels, num_nodes, device
     assert result.status is Status.CONVERGED
 
 
+@pytest.mark.parametrize("memory", ["low", "half"])
+@pytest.mark.parametrize(("num_nodes", "channels"), [(3, 0), (0, 0), (0, 2)])
+def test_empty_problems_need_no_panels_of_columns(num_nodes, channels, memory, device):
+    edge_index = torch.tensor([[0, 1], [1, 2]])[:, :num_nodes].to(device)
+    operator = Propagation.from_edge_index(edge_index, num_nodes)
+    w = torch.zeros(channels, channels, device=device, requires_grad=True)
+    bias = torch.zeros(num_nodes, channels, device=device, requires_grad=True)
+    result = solve(operator, w, bias, 2, memory=memory)
+    assert result.value.shape == (num_nodes, channels)
+    assert (result.residual, result.error_bound, result.iterations) == (0.0, 0.0, 0)
+    assert result.status is Status.CONVERGED
+    grads = torch.autograd.grad(result.value.sum(), [w, bias])
+    assert [grad.shape for grad in grads] == [w.shape, bias.shape]
+
+
 @pytest.mark.parametrize("gamma", [0.5, 0.99])
 @pytest.mark.parametrize("kind", ["chain", "out"])
 @solvers
@@ -348,3 +363,44 @@ def test_scales_solved_together_are_those_solved_alone(solver, kind, device):
             assert result.error_bound == pytest.approx(alone.error_bound, rel=1e-3, abs=1e-13)
             error = (result.value - dense_solution(operator, w, bias, scale, 0.9)).norm().item()
             assert error <= result.error_bound
+
+
+@pytest.mark.parametrize("memory", ["fast", "low", "half"])
+@pytest.mark.parametrize("solver", ["auto", "series", "deflated", "gmres"])
+@pytest.mark.parametrize("channels", [1, 8])
+@pytest.mark.parametrize("size", [1e6, 2.0, 1e-6])
+@dtypes
+def test_operators_of_any_norm_are_solved(dtype, size, channels, solver, memory, device):
+    """Along a one-way path of 40 nodes, powers of P grow or fall by this factor 39 times."""
+    edge_index = torch.stack([torch.arange(39), torch.arange(1, 40)]).to(device)
+    entries = torch.full((39,), size, dtype=dtype, device=device)
+    operator = Propagation.from_edge_index(edge_index, 40, entries, "none", False)
+    double, limit = dtype is torch.float64, 1e-4 if dtype is torch.float32 else 1e-9
+    assert operator.norm_bound == pytest.approx(size)
+    for scale in (1, 3):
+        values = torch.linspace(1, -1, channels, dtype=torch.float64) / size**scale
+        w = values.diag().to(device, dtype).requires_grad_()
+        bias = torch.randn(40, channels, dtype=torch.float64, generator=generator()).to(device)
+        b = bias.to(dtype).requires_grad_()
+        tol = 1e-12 if double else 1e-6
+        result = solve(operator, w, b, scale, 0.9, solver=solver, tol=tol, memory=memory)
+        exact = [one.detach().double().requires_grad_() for one in (w, b)]
+        expected = dense_solution(operator, *exact, scale, 0.9)
+        assert relative(result.value.detach().double(), expected.detach()) <= limit
+        grads = torch.autograd.grad(result.value.square().sum(), [w, b])
+        wanted = torch.autograd.grad(expected.square().sum(), exact)
+        for one, other in zip(grads, wanted, strict=True):
+            assert relative(one.double(), other) <= limit
+
+
+@pytest.mark.parametrize("scale", [4, 5])
+def test_an_operator_of_norm_two_does_not_overflow(scale, device):
+    """A one-way path with self-loops; float32 holds no more than 127 powers of two."""
+    edge_index = torch.stack([torch.arange(39), torch.arange(1, 40)]).to(device)
+    operator = Propagation.from_edge_index(edge_index, 40, normalization="none")
+    assert operator.norm_bound == 2
+    w = (torch.linspace(1, -1, 8) / 2**scale).diag().to(device)
+    bias = torch.randn(40, 8, generator=generator()).to(device)
+    result = solve(operator, w, bias, scale, 0.95, solver="series")
+    expected = dense_solution(operator, w, bias, scale, 0.95)
+    assert relative(result.value.double(), expected) <= 1e-4

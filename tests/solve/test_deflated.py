@@ -168,3 +168,12 @@ def test_weights_that_can_be_decoupled_are_not_deflated(device):
     w, _ = problem("trained", device)
     equations = Equations(propagation("dir", NODES).to(device), (1,), 0.9, Weights(w[None]))
     assert choose(equations, Options()) == "series"
+
+
+def test_the_inner_expansion_may_take_as_many_products_as_the_steps(device):
+    """Four steps at scale 64 are 256 products, more than the largest eigenvalue needs."""
+    operator = propagation("sym", NODES).to(device)
+    w, bias = problem("slow", device)
+    result = solve_equilibrium(operator, w, bias, 64, 0.99, solver="deflated", max_iter=4)
+    wanted = solution(operator, w, bias, 64, 0.99)
+    assert (result.value - wanted).norm() <= 1e-4 * wanted.norm()

@@ -108,6 +108,26 @@ class TestNeumann:
         assert int(found.degree.max()) <= 2 * 64
         assert int(found.degree.sum()) <= (1 + 2) * 64 * 8.5 * 1.25
 
+    @pytest.mark.parametrize("value", [1000.0, 1.7, 1e-3, 0.0])
+    def test_the_operator_is_divided_by_its_norm_bound(self, value, device):
+        """So no term exceeds the right-hand side, and no coefficient exceeds one."""
+        edge_index = torch.tensor([[0], [1]], device=device)
+        given = torch.full((1,), value, dtype=torch.float64, device=device)
+        operator = Propagation.from_edge_index(edge_index, 2, given, "none", False)
+        for scale in (1, 3):
+            w = torch.eye(1, dtype=torch.float64, device=device) / (value**scale or 1.0)
+            found, rows, _ = expanded(neumann, operator, w.unsqueeze(0), (scale,), 0.9, 1e-10)
+            assert found.bound == (value or 1.0)
+            for k in (1, 2, 7):
+                assert found.step(k) == (1 / found.bound, 0.0)
+            for k, (coefficient,) in enumerate(rows.tolist()):
+                used = k % scale == 0 and (value or k == 0)
+                expected = 0.9 ** (k // scale) if used else 0.0
+                assert coefficient == pytest.approx(expected, rel=1e-12)
+            if value:
+                count = math.ceil(math.log(1e-10) / math.log(0.9))
+                assert found.degree.tolist() == [scale * count]
+
     def test_a_budget_that_is_too_low_truncates(self, device):
         stack = torch.eye(2, dtype=torch.float64, device=device).unsqueeze(0)
         operator = propagation("dir").to(device)

@@ -1,15 +1,18 @@
 """Propose, measure, correct: returned states have met the tolerance by measurement."""
 
+import math
+
 import pytest
 import torch
+from torch_geometric.utils import to_undirected
 
-from mgnni import Propagation, solve_equilibrium
+from mgnni import ConvergenceWarning, Propagation, Status, solve_equilibria, solve_equilibrium
 from mgnni.solve.certify import measure
 from mgnni.solve.equation import Equations
 from mgnni.solve.plan import Method, Proposal
-from mgnni.solve.prepare import METHODS, prepare
+from mgnni.solve.prepare import METHODS, SHARDED, prepare
 from mgnni.solve.refine import RefinedPlan
-from mgnni.solve.result import Options, Status
+from mgnni.solve.result import Options
 from mgnni.solve.weights import Weights
 from problems import chain, dense_solution, generator, propagation, weight
 
@@ -279,3 +282,82 @@ def test_a_symmetric_plan_is_its_own_adjoint(device):
     operator, w = propagation("sym").to(device), weight("random", 3).unsqueeze(0).to(device)
     plan = prepare(Equations(operator, (2,), 0.9, Weights(w)), Options())
     assert plan.adjoint() is plan
+
+
+def undirected(dtype, device, nodes=60):
+    """A random undirected graph."""
+    edge_index = to_undirected(torch.randint(nodes, (2, 2 * nodes), generator=generator()))
+    return Propagation.from_edge_index(edge_index.to(device), nodes, dtype=dtype)
+
+
+SYMMETRIC = [name for name in METHODS if name not in ("anderson", "dense")]
+
+
+@pytest.mark.parametrize("solver", [*SYMMETRIC, "auto"])
+@pytest.mark.parametrize("scale", [16, 64, 256])
+@pytest.mark.parametrize(("dtype", "tol"), [(torch.float32, 1e-6), (torch.float64, 1e-10)], ids=str)
+def test_the_default_budget_suffices_at_large_scales(dtype, tol, scale, solver, device):
+    """For small eigenvalues of the weight a few steps suffice, each of as many products."""
+    operator = undirected(dtype, device)
+    bias = torch.randn(60, 2, dtype=torch.float64, generator=generator(1)).to(device, dtype)
+    for value in (0.9, 0.5, 0.01, 1e-9):
+        w = torch.diag(torch.tensor([value, -value / 3], dtype=dtype, device=device))
+        for memory in ("fast", "low", "half"):
+            result = solve_equilibrium(
+                operator, w, bias, scale, 0.8, solver=solver, tol=tol, memory=memory
+            )
+            expected = dense_solution(operator, w, bias, scale, 0.8)
+            error = (result.value.double() - expected).norm()
+            assert error <= 100 * tol * expected.norm()
+
+
+@pytest.mark.parametrize("memory", ["fast", "low", "half"])
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("scales", [(1, 64), (64,), (100,), (1, 4, 16, 64)], ids=str)
+def test_small_weights_are_solved_at_every_scale(scales, batched, memory, device):
+    """The weights g(F) of a model of 32 channels have small eigenvalues at the start."""
+    operator = undirected(torch.float32, device)
+    if batched:
+        edges = torch.cat([chain(30), chain(30) + 30], 1).to(device)
+        batch = torch.arange(2, device=device).repeat_interleave(30)
+        operator = Propagation.from_edge_index(edges, 60, batch=batch)
+    w = torch.stack([weight("random", 32, seed) for seed in scales]).float().to(device)
+    bias = torch.randn(60, 32, generator=generator(1)).to(device).requires_grad_()
+    cotangent = torch.randn(60, 32, generator=generator(2)).to(device)
+    results = solve_equilibria(operator, w, bias, scales, 0.8, memory=memory)
+    values, q = torch.linalg.eigh(w.double())
+    for i, (result, scale) in enumerate(zip(results, scales, strict=True)):
+        (grad,) = torch.autograd.grad((result.value * cotangent).sum(), bias, retain_graph=True)
+        # In the eigenbasis of the weight, every column has a linear system of its own.
+        power = torch.linalg.matrix_power(operator.to_dense().double(), scale)
+        eye = torch.eye(60, dtype=torch.float64, device=device)
+        systems = eye - 0.8 * values[i].view(-1, 1, 1) * power
+        for found, right in ((result.value, bias), (grad, cotangent)):
+            columns = torch.linalg.solve(systems, (right.double() @ q[i]).T.unsqueeze(-1))
+            expected = columns.squeeze(-1).T @ q[i].T
+            assert (found.double() - expected).norm() <= 1e-5 * expected.norm()
+
+
+@pytest.mark.parametrize("methods", [METHODS, SHARDED], ids=["one process", "several"])
+def test_only_the_budget_of_chebyshev_counts_products(methods, device):
+    stack = torch.stack([weight("random", 3, seed) for seed in range(2)]).to(device)
+    equations = Equations(undirected(torch.float64, device), (2, 7), 0.8, Weights(stack))
+    for name, method in methods.items():
+        assert method(equations).budget(11) == (77 if name == "chebyshev" else 11)
+
+
+@pytest.mark.parametrize("memory", ["fast", "low"])
+@pytest.mark.parametrize("solver", ["series", "chebyshev"])
+def test_a_given_budget_counts_the_iterations_that_are_reported(solver, memory, device):
+    """Terms of P^3 for a series, and degrees for Chebyshev polynomials."""
+    operator, w = undirected(torch.float64, device), weight("identity", 1).to(device)
+    bias = torch.randn(60, 1, dtype=torch.float64, generator=generator(1)).to(device)
+    options = {"solver": solver, "tol": 1e-8, "memory": memory, "on_failure": "warn"}
+    needed = solve_equilibrium(operator, w, bias, 3, 0.9, **options).iterations
+    if solver == "series":
+        assert needed == math.ceil(math.log(0.7e-8) / math.log(0.9))
+    again = solve_equilibrium(operator, w, bias, 3, 0.9, max_iter=needed, **options)
+    assert (again.status, again.iterations) == (Status.CONVERGED, needed)
+    with pytest.warns(ConvergenceWarning, match="iteration budget"):
+        fewer = solve_equilibrium(operator, w, bias, 3, 0.9, max_iter=needed // 2, **options)
+    assert (fewer.status, fewer.iterations) == (Status.MAX_ITER, needed // 2)

@@ -58,7 +58,7 @@ def check_polynomials(kind, chebyshev, shared, device, nodes, channels, count):
     bias = torch.randn(1 if shared else count, nodes, channels, dtype=torch.float64, generator=g)
     bias = bias.to(device).expand(count, -1, -1)
     degree = DEGREES[kind](count * channels, g)
-    highest, bound = int(degree.max()), 2.0 if chebyshev else 1.0
+    highest, bound = int(degree.max()), 2.0
     table = torch.randn(highest + 1, count * channels, dtype=torch.float64, generator=g)
 
     def coefficient(k):

@@ -83,6 +83,9 @@ class ColumnPlan(Plan):
     @torch.no_grad()
     def solve(self, bias: Tensor, start: Tensor | None = None, deferred: bool = False) -> Solution:
         """Solves the equations; see :meth:`Plan.solve`. Returns no :math:`P^m Z`."""
+        empty = self.empty(bias, self.method.name)
+        if empty is not None:
+            return empty
         z = torch.empty(bias.shape, dtype=bias.dtype, device=bias.device)
         numbers = []
         with full_precision(bias.device):
@@ -129,7 +132,8 @@ class _OneEquation:
 
     def _refine(self, bias: Tensor, z: Tensor, start: Tensor | None) -> tuple[Found, int, bool]:
         tol, worst = self.options.tol, self.equation.contractions[0]
-        budget = self.options.max_iter or sufficient_steps(worst, tol, self.operator.num_nodes)
+        sufficient = sufficient_steps(worst, tol, self.operator.num_nodes)
+        budget = self.options.max_iter or self.method.budget(sufficient)
         steps, exhausted, double = 0, False, bias.dtype is torch.float64
         found = None
         if start is not None:

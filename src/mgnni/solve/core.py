@@ -109,6 +109,10 @@ class OnCore(Method):
         """Returns the method on the core of another operator, which may have none."""
         return on_core(self.inner, equations)
 
+    def budget(self, steps: int) -> int:
+        """Returns the budget of the inner method."""
+        return self.inner.budget(steps)
+
     def propose(self, bias: Tensor, tol: float, max_iter: int) -> Proposal:
         """Proposes states of the core, and computes all other nodes from them."""
         inner, given = self.part.restrict(bias)

@@ -55,7 +55,7 @@ class Deflated(Method):
             if not bool(running.all()):  # those that have finished do not move
                 r = r * spread(operator, running).to(r.dtype)
             part = torch.bmm(r, x.mT)
-            solved = self._decoupled.propose(part, inner, max_iter).z
+            solved = self._decoupled.propose(part, inner, self._decoupled.budget(max_iter)).z
             step = torch.baddbmm(r, solved - part, x)
             z += step
             r = biased_product(r - step, equations.hop(step), weight, equations.gamma)

@@ -23,9 +23,7 @@ TINY = torch.finfo(torch.float64).tiny
 
 def recurrence(k: int, chebyshev: bool, bound: float) -> tuple[float, float]:
     """Returns ``(a, b)`` of the recurrence :math:`t_k = a P t_{k-1} + b t_{k-2}`."""
-    if not chebyshev:  # P^k c = P P^{k-1} c
-        return 1.0, 0.0
-    if k == 1:  # T_1(P) c = P c
+    if not chebyshev or k == 1:  # P^k c = P P^{k-1} c, and T_1(P) c = P c
         return 1 / bound, 0.0
     return 2 / bound, -1.0  # T_k(P) c = 2 P T_{k-1}(P) c - T_{k-2}(P) c
 
@@ -37,7 +35,8 @@ class Tail:
     Where :math:`P t_k` is nearly :math:`t_k`, so are all later terms, and their sum is a multiple
     of :math:`t_k`. This is exact for the eigenvalue one of a normalised graph, so only the rest of
     the spectrum has to decay, which is faster. With :math:`d = \|t_k - t_{k-1}\|` and an operator
-    of norm at most one, the residual is at most :math:`m d` times the remaining coefficients.
+    of norm at most one, which all others are divided by, the residual is at most :math:`m d` times
+    the remaining coefficients.
     """
 
     ratio: Tensor  # shape: (columns,), sum of the remaining coefficients over the last, float64
@@ -112,11 +111,15 @@ def neumann(equations: Equations, tol: float, max_iter: int) -> Expansion:
     In the norm of the operator, the residual after :math:`k` terms is at most
     :math:`\ell^{k+1} \|c_j\|` with :math:`\ell = |\mu_j| \|P\|^m`. Slow columns are few, because
     :math:`\sum_j \lambda_j^2 \le 1` for the weights of MGNNI.
+
+    The terms are powers of :math:`P / \|P\|`, and :math:`\mu_j` is multiplied by :math:`\|P\|^m`.
+    Otherwise long powers would overflow or vanish.
     """
+    bound = equations.operator.norm_bound
     mu = equations.gamma * equations.weights.eigenpairs.values  # shape: (equations, channels)
     scale = torch.tensor(equations.scales).unsqueeze(1).expand_as(mu)
-    rate = mu.abs() * equations.operator.norm_bound ** scale.double()
-    terms = _neumann_terms(rate, tol).nan_to_num(posinf=max_iter + 1.0)
+    mu = mu * bound ** scale.double()
+    terms = _neumann_terms(mu.abs(), tol).nan_to_num(posinf=max_iter + 1.0)
     truncated = bool((terms > max_iter).any())
     terms = terms.clamp(max=max_iter).long()
     mu, scale = mu.flatten(), scale.flatten()
@@ -125,15 +128,13 @@ def neumann(equations: Equations, tol: float, max_iter: int) -> Expansion:
         power = mu ** (hop // scale)
         return torch.where(hop % scale == 0, power, torch.zeros_like(power))
 
-    # The terms become multiples of one another only if the operator does not expand.
-    steady = equations.operator.norm_bound <= 1 and not truncated
     return Expansion(
         coefficient,
         terms.flatten() * scale,
         chebyshev=False,
-        bound=1.0,
+        bound=bound or 1.0,
         truncated=truncated,
-        tail=Tail(mu / (1 - mu), tol) if steady else None,
+        tail=None if truncated else Tail(mu / (1 - mu), tol),
     )
 
 

@@ -62,6 +62,16 @@ class Method(ABC):
             max_iter (int): Largest number of iterations.
         """
 
+    def budget(self, steps: int) -> int:
+        """Returns how many iterations of this method take the place of some Picard steps.
+
+        A Picard step takes as many products as the scale, and so do the iterations of most methods.
+
+        Args:
+            steps (int): The number of Picard steps.
+        """
+        return steps
+
     def prepared_for(self, equations: Equations) -> Method:
         """Returns this method for related equations, and shares what both have in common.
 
@@ -176,6 +186,25 @@ class Plan(ABC):
         floor = 4 * info.smallest_normal * info.eps * math.sqrt(entries)
         how = (operator.norm.kind, self.options.tol, solver)
         return Records(numbers, self.equations.scales, *how, floor, exhausted, owner)
+
+    def empty(self, bias: Tensor, solver: str) -> Solution | None:
+        """Returns the empty solution if there are no nodes or no channels, else None.
+
+        Args:
+            bias (Tensor): The bias.
+            solver (str): The solver that would be used.
+
+        Shapes:
+            - **bias:** ``(equations, num_nodes, channels)``
+        """
+        equations = self.equations
+        if equations.operator.total_nodes * equations.channels:
+            return None
+        graphs = max(equations.operator.num_graphs, 1)
+        numbers = torch.zeros(5, len(bias), graphs, dtype=torch.float64)
+        numbers[3] = torch.tensor(equations.contractions, dtype=torch.float64).unsqueeze(1)
+        z = torch.zeros_like(bias)
+        return Solution(z, z, self.records(z, numbers, solver))
 
     def previous(self) -> Previous:
         """Returns what the next pass can reuse."""

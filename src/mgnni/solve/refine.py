@@ -61,8 +61,9 @@ class RefinedPlan(Plan):
     @torch.no_grad()
     def solve(self, bias: Tensor, start: Tensor | None = None, deferred: bool = False) -> Solution:
         """Solves the equations; see :meth:`Plan.solve`."""
-        if self.equations.operator.total_nodes * self.equations.channels == 0:
-            return self._empty(bias)
+        empty = self.empty(bias, self.method.name)
+        if empty is not None:
+            return empty
         with full_precision(bias.device):
             units = units_of(self.equations.operator, one_if_shared(bias))
             if units is None:
@@ -107,7 +108,7 @@ class RefinedPlan(Plan):
         """
         equations, tol = self.equations, self.options.tol
         worst, nodes = max(equations.contractions, default=0.0), equations.operator.total_nodes
-        budget = self.options.max_iter or sufficient_steps(worst, tol, nodes)
+        budget = self.options.max_iter or self.method.budget(sufficient_steps(worst, tol, nodes))
         # The solution of a graph must not depend on the other graphs of its batch.
         if start is None or equations.operator.batch is not None:
             proposal = self.method.propose(bias, SHARE * tol, budget)
@@ -155,12 +156,6 @@ class RefinedPlan(Plan):
         table = torch.stack([one.expand_as(numbers[0]) for one in numbers])
         exhausted = (refined.exhausted,) * len(self.equations)
         return Solution(z, hop, self.records(z, table, self.method.name, exhausted))
-
-    def _empty(self, bias: Tensor) -> Solution:
-        """Without nodes or channels, the empty state solves the equations."""
-        zero = torch.zeros(len(bias), max(self.equations.operator.num_graphs, 1)).double()
-        z = torch.zeros_like(bias)
-        return self._solution(Refined(z, Measurement(z, z, zero, zero, zero), zero, False), z)
 
 
 def units_of(operator: Propagation, bias: Tensor) -> Tensor | None:

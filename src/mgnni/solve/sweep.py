@@ -132,6 +132,10 @@ class Chebyshev(Series):
         """Returns the degrees."""
         return degrees
 
+    def budget(self, steps: int) -> int:
+        """Returns the number of products that the steps take at the largest scale."""
+        return steps * max(self.equations.scales)
+
 
 def _panels(degree: Tensor, separate: bool) -> list[Tensor]:
     """Columns of one equation by falling degree; few slow ones separately, if others end early."""
@@ -255,7 +259,7 @@ def _last_column(
         limit (float): Residual at which it may.
     """
     nodes, tail = t.numel(), expansion.tail
-    highest = int(expansion.degree[column])
+    highest, (factor, _) = int(expansion.degree[column]), expansion.step(k)
     ratio = 0.0 if tail is None else float(tail.ratio[column])
     terms = shaped(room, min(room.numel() // nodes, BLOCK), nodes)
     rows = terms.unsqueeze(-1).unbind()
@@ -264,7 +268,7 @@ def _last_column(
         weight = expansion.block(k, k + count, torch.tensor([column]), total).squeeze(1)
         size = weight.abs().tolist()
         for place in range(count):
-            t = operator.multiply_into(rows[place], t)
+            t = operator.multiply_into(rows[place], t, factor)
             if not scale or (k + place) % (EARLY * scale) or place < scale or k + place == highest:
                 continue
             # Stop if the terms are multiples of one another, or if the rest is negligible.
