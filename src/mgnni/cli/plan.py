@@ -14,7 +14,7 @@ UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Command):
-    """Estimate time and memory of training on a large graph.
+    """Estimate time and memory on a large graph.
 
     The estimates follow from a cost model, which predicts the stored benchmarks within a factor of
     two in time and 1.3 in memory (docs/scale.md). Nothing is trained.
