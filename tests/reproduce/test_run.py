@@ -121,6 +121,16 @@ def test_a_report_that_another_process_stored_with_other_settings_is_kept(tmp_pa
     assert report_of(cell(), tmp_path) == before
 
 
+def test_data_that_cannot_be_read_do_not_cost_the_report(tmp_path):
+    run(cell(), tmp_path)
+    before = report_of(cell(), tmp_path)
+    wrong = cell(study=tiny(columns=[{**TINY_COLUMN, "options": {"length": -1}}]))
+    assert stored(wrong, tmp_path).state == "other"
+    failed = run_cell(wrong, tmp_path, "cpu", lambda epoch: None, replaces=True)
+    assert "'length' must be" in failed.error
+    assert report_of(cell(), tmp_path) == before
+
+
 TINY_COLUMN = {"name": "short", "data": "chains", "changes": {"epochs": 12, "patience": None}}
 
 

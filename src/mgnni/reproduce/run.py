@@ -33,6 +33,7 @@ from mgnni.reproduce.store import (
     stored,
 )
 from mgnni.reproduce.study import Cell
+from mgnni.reproduce.train_cell import source_of
 from mgnni.train.child import begin_child, interrupts_held
 from mgnni.train.device import threads_per_process
 from mgnni.train.folder import OtherTrainingError
@@ -103,6 +104,7 @@ def _run_locked(
                     f"{cell.folder(output)}: must hold no report with other settings (got "
                     f"{there.why}); --replace trains it again"
                 )
+            source_of(cell)  # data that cannot be read must not cost the report
             clear(cell.folder(output))  # only now, so that no report is lost before its turn
         try:
             report = _measure(cell, output, there, device, on_epoch)
