@@ -219,12 +219,12 @@ def test_results_of_an_experiment_on_times_are_seconds(marked, tmp_path):
     ("seeds", "note"),
     [
         ({}, None),
-        ({"seeds": 3}, "<small>1 of 3 seeds</small>"),
-        ({"seeds": 3, "rows": [{"name": "gcn", "seeds": 4}]}, "<small>1 of 4 seeds</small>"),
+        ({"seeds": 3}, "<small>2 of 6 runs</small>"),
+        ({"seeds": 3, "rows": [{"name": "gcn", "seeds": 4}]}, "<small>2 of 8 runs</small>"),
         ({"seeds": 3, "columns": [{"name": "red", "seeds": 1}]}, None),
     ],
 )
-def test_a_result_with_fewer_seeds_than_its_experiment_is_marked(marked, tmp_path, seeds, note):
+def test_a_result_with_fewer_runs_than_its_experiment_is_marked(marked, tmp_path, seeds, note):
     def set_place(report, name):
         report["experiment"] = name
 
@@ -232,7 +232,7 @@ def test_a_result_with_fewer_seeds_than_its_experiment_is_marked(marked, tmp_pat
     results = read_results([changed(marked, set_place, ("scores/gcn/red",))])
     text = make_page(results, read_experiments(tmp_path / "definitions"), "")
     assert (note or "") in text
-    assert text.count(" seeds</small>") == (note is not None)
+    assert text.count(" runs</small>") == (note is not None)
 
 
 @pytest.mark.parametrize("name", ["data", "parameters", "versions", "input", "options"])

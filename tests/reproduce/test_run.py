@@ -223,10 +223,10 @@ def test_the_time_left_comes_from_finished_cells():
     pace, one = Pace(jobs=2), cell("gcn")
     assert pace.left([one]) is None
     pace.add(cell("mgnni"), {"seconds": 30.0, "runs": [{"seed": 0}, {"seed": 0}]})
-    assert pace.of(one) == 60, "30 seconds a seed, and two seeds"
+    assert pace.of(one) == 60, "15 seconds per run, and four runs"
     assert pace.left([one, one]) == 60
     pace.add(cell("gcn"), {"seconds": 8.0, "runs": [{"seed": 0}, {"seed": 1}]})
-    assert pace.of(one) == 8
+    assert pace.of(one) == 16
 
 
 def test_a_training_that_another_experiment_has_stored_is_not_repeated(tmp_path):

@@ -53,13 +53,16 @@ class Reproduce(Command):
         default=None, metadata={"unset": "0 to 4 for MGNNI, mostly 0 and 1 for others"}
     )
     """Seeds of the initial weights and of dropout."""
+    split: tuple[int, ...] | None = field(default=None, metadata={"unset": "all"})
+    """Splits, to divide a long training: the other splits can be added by a later command."""
     quick: bool = False
     """Few rows, two splits, one seed and 20 epochs, in the folder quick: to see that it works."""
     table: bool = False
     """Train nothing, only show what is stored."""
     replace: bool = False
-    """Train again what was made with other settings, also if it was interrupted. If only seeds are
-    missing and epochs are chosen on validation data, they are added without this option."""
+    """Train again what was made with other settings, also if it was interrupted. If only seeds or
+    splits are missing and epochs are chosen on validation data, they are added without this
+    option."""
     device: str = field(default="auto", metadata={"choices": ("auto", "cpu", "cuda")})
     """Where to compute; auto uses a GPU if there is one."""
     jobs: int | None = field(default=None, metadata={"unset": "one, in as many processes as help"})
@@ -75,15 +78,19 @@ class Reproduce(Command):
             raise UsageError(f"EXPERIMENT must be one of {', '.join(study_names())}, or all")
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"--jobs must be at least 1 (got {self.jobs})")
-        if self.seeds is not None and (
-            min(self.seeds, default=-1) < 0 or len(set(self.seeds)) < len(self.seeds)
-        ):
-            raise UsageError(
-                "--seeds must be distinct numbers, at least 0 (got "
-                f"{' '.join(map(str, self.seeds)) or 'none'}); for example --seeds 0 1 2"
-            )
+        for name, asked in (("--seeds", self.seeds), ("--split", self.split)):
+            if asked is not None and (min(asked, default=-1) < 0 or len(set(asked)) < len(asked)):
+                raise UsageError(
+                    f"{name} must be distinct numbers, at least 0 (got "
+                    f"{' '.join(map(str, asked)) or 'none'}); for example {name} 0 1 2"
+                )
         cells = select(
-            self.experiments, models=self.model, data=self.data, seeds=self.seeds, quick=self.quick
+            self.experiments,
+            models=self.model,
+            data=self.data,
+            seeds=self.seeds,
+            splits=self.split,
+            quick=self.quick,
         )
         if not cells:
             raise UsageError("no row has this --model and --data; see mgnni reproduce --help")
@@ -112,7 +119,7 @@ class Reproduce(Command):
     def _train(self, cells: list[Cell], output: Path) -> dict[str, str]:
         """Train what is missing; return why cells failed."""
         from mgnni.cli.reproduce_output import Progress
-        from mgnni.reproduce.more_seeds import can_add
+        from mgnni.reproduce.more_runs import can_add
         from mgnni.reproduce.overview import stored_cells
         from mgnni.reproduce.run import run_cells
         from mgnni.reproduce.store import DONE, OTHER

@@ -16,13 +16,12 @@ from rich.text import Text
 
 from mgnni.cli.progress import follow_training
 from mgnni.cli.terminal import console_for, paragraph, span
-from mgnni.data.catalog import find_entry
 from mgnni.errors import MgnniError
-from mgnni.reproduce.more_seeds import to_train
+from mgnni.reproduce.more_runs import to_train
 from mgnni.reproduce.overview import by_study, draw, status, tables
 from mgnni.reproduce.run import Outcome, Pace
 from mgnni.reproduce.sheet import Sheet, ours
-from mgnni.reproduce.store import DONE, Stored, runs_of_cell
+from mgnni.reproduce.store import DONE, Stored
 from mgnni.reproduce.study import Cell, Study
 from mgnni.train.training import OnEpoch
 
@@ -86,9 +85,9 @@ class Progress:
         except MgnniError:  # which is the outcome of the cell
             yield lambda epoch: None
             return
-        splits = cell.options.get("num_splits") or find_entry(cell.column.dataset).counts.splits
-        runs = len(runs_of_cell(cell, splits or 1))
-        with follow_training(runs, config.epochs, config.patience, str(cell)) as clock:
+        with follow_training(
+            cell.number_of_runs, config.epochs, config.patience, str(cell)
+        ) as clock:
             yield clock
 
     def show(self, outcome: Outcome) -> None:

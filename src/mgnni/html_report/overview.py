@@ -99,16 +99,17 @@ def _cell(one: Result, of_times: bool, experiments: Mapping[str, Experiment]) ->
     if paper is not None:
         difference = points(one.mean - paper.mean)
         lines.append(f"<small>paper {percent(paper.mean, paper.std)} ({difference})</small>")
-    lines += _few_seeds(one, experiments)
+    lines += _few_runs(one, experiments)
     return Html("<br>".join(lines))
 
 
-def _few_seeds(one: Result, experiments: Mapping[str, Experiment]) -> list[str]:
-    """Return a line if a result has fewer seeds than its experiment asks for."""
+def _few_runs(one: Result, experiments: Mapping[str, Experiment]) -> list[str]:
+    """Return a line if a result has fewer runs than its experiment asks for."""
     experiment = experiments.get(one.experiment)
-    asked = experiment.seeds.get((one.row, one.column), 0) if experiment else 0
-    found = len({run.seed for run in one.runs})
-    return [f"<small>{found} of {asked} seeds</small>"] if found < asked else []
+    cell = experiment.cells.get((one.row, one.column)) if experiment else None
+    splits = one.report.get("data", {}).get("splits", len(one.splits))  # early reports lack it
+    found, asked = len(one.runs), len(cell.chosen_runs(splits)) if cell else 0
+    return [f"<small>{found} of {asked} runs</small>"] if found < asked else []
 
 
 def _seconds(one: Result, experiments: Mapping[str, Experiment]) -> Html:

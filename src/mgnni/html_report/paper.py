@@ -38,14 +38,14 @@ class Experiment:
         title: Its title, with the number of the paper's table.
         columns: Titles of the columns by name, in order.
         rows: The rows by name, in order.
-        seeds: How many seeds the definition asks for, by the names of row and column.
+        cells: The cells by the names of row and column.
         of_times: Whether it compares times, not scores.
     """
 
     title: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, Row] = field(default_factory=dict)
-    seeds: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    cells: Mapping[tuple[str, str], Cell] = field(default_factory=dict)
     of_times: bool = False
 
     def score(self, row: str, column: str) -> PaperScore | None:
@@ -81,12 +81,12 @@ def _place(study: Study) -> tuple[bool, str, str]:
 def _experiment(study: Study) -> Experiment:
     title = study.title + f" ({study.paper})" * study.paper.startswith("Table ")
     rows = {row.name: row for row in study.rows}
-    seeds = {
-        (row.name, column.name): len(Cell(study, row, column).chosen_seeds)
+    cells = {
+        (row.name, column.name): Cell(study, row, column)
         for row in study.rows
         for column in study.columns
     }
-    return Experiment(title, _titles(study.columns), rows, seeds, study.kind == "seconds")
+    return Experiment(title, _titles(study.columns), rows, cells, study.kind == "seconds")
 
 
 def _titles(columns: Sequence[Column]) -> dict[str, str]:

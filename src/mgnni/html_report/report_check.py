@@ -26,7 +26,7 @@ def check_report(report: Mapping[str, Any]) -> None:
     if not report["runs"]:
         raise ValueError("no runs")
     for part in report.get("parts") or ():
-        _numbers([part["seeds"], [part["seconds"]]])
+        _numbers([part["seeds"], part.get("splits", []), [part["seconds"]]])
     for way in ("forward", "backward"):
         solver = report["solver"][way]
         for name in ("solves", "failures", "iterations", "relative_residual"):

@@ -134,7 +134,7 @@ class Result:
 
     @property
     def parts(self) -> Sequence[Mapping[str, Any]]:
-        """The trainings it consists of, if seeds were added to it; otherwise its report."""
+        """The trainings it consists of, if runs were added to it; otherwise its report."""
         found: Sequence[Mapping[str, Any]] = self.report.get("parts") or [self.report]
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -104,13 +104,23 @@ def _facts(result: Result, experiments: Mapping[str, Experiment]) -> Iterator[tu
 
 
 def _of_parts(result: Result, told: Callable[[Mapping[str, Any]], str]) -> str:
-    """Return what is told of a training, or of each of several to which seeds were added."""
+    """Return what is told of a training, or of each of several if runs were added."""
     texts = [told(one) for one in result.parts]
     if len(set(texts)) == 1:
         return texts[0]
-    seeds = [one["seeds"] for one in result.parts]
-    names = [f"seed{'s' * (len(one) > 1)} {', '.join(map(str, one))}" for one in seeds]
+    kinds = ["split"] if len({str(one.get("splits")) for one in result.parts}) > 1 else []
+    kinds += ["seed"]
+    names = [
+        ", ".join(_numbered(kind, part.get(f"{kind}s")) for kind in kinds) for part in result.parts
+    ]
     return "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True))
+
+
+def _numbered(kind: str, numbers: Sequence[int] | None) -> str:
+    """Return a kind of number with its numbers, ``"seeds 0, 1"``; early reports lack splits."""
+    if numbers is None:
+        return f"all {kind}s"
+    return f"{kind}{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
 def _time(part: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -54,6 +55,7 @@ def select(
     models: Sequence[str] = (),
     data: Sequence[str] = (),
     seeds: Sequence[int] | None = None,
+    splits: Sequence[int] | None = None,
     quick: bool = False,
 ) -> list[Cell]:
     """Return the cells of experiments that were asked for.
@@ -63,6 +65,8 @@ def select(
         models (Sequence[str], optional): Rows, by their name or model; none selects all.
         data (Sequence[str], optional): Columns, by their name or dataset; none selects all.
         seeds (Sequence[int], optional): Seeds instead of those of the rows.
+            (default: :obj:`None`)
+        splits (Sequence[int], optional): Splits instead of those of the experiments.
             (default: :obj:`None`)
         quick (bool, optional): The quick version: few rows, splits, seeds and epochs.
             (default: :obj:`False`)
@@ -78,9 +82,14 @@ def select(
     for study in studies:
         short = study.quick if quick else {}
         chosen = study.only(models or short.get("rows", ()), data or short.get("columns", ()))
-        # The cells keep the whole study.
         cells += [
-            Cell(study, cell.row, cell.column, None if seeds is None else tuple(seeds), quick)
+            replace(
+                cell,
+                study=study,  # all of it
+                seeds=None if seeds is None else tuple(seeds),
+                splits=None if splits is None else tuple(splits),
+                quick=quick,
+            )
             for cell in chosen.cells()
         ]
     return cells

@@ -16,11 +16,11 @@ from typing import Any
 from mgnni.data.catalog import find_entry
 from mgnni.errors import DataError, one_line
 from mgnni.reproduce.kinds import KINDS
-from mgnni.reproduce.more_seeds import add_seeds, can_add
+from mgnni.reproduce.more_runs import add_runs, can_add
 from mgnni.reproduce.store import (
     CONFIG,
     DONE,
-    MORE_SEEDS,
+    MORE_RUNS,
     OTHER,
     BusyError,
     Stored,
@@ -74,7 +74,7 @@ def run_cell(
         on_epoch (Callable[[Epoch], None]): Called after every epoch.
         replaces (bool, optional): Whether to start anew if the folder has a report, or an
             interrupted training, with other settings; otherwise the cell fails, and the folder
-            stays as it is. Missing seeds are added to a report with the same settings in both
+            stays as it is. Missing runs are added to a report with the same settings in both
             cases, if :func:`can_add` says so. (default: :obj:`False`)
     """
     start = time.perf_counter()
@@ -111,7 +111,7 @@ def _run_locked(
         except OtherTrainingError as error:  # interrupted, with other settings or versions
             if not replaces:
                 raise DataError(f"{error}; --replace starts it anew") from error
-            clear(cell.folder(output) / MORE_SEEDS if adds else cell.folder(output))
+            clear(cell.folder(output) / MORE_RUNS if adds else cell.folder(output))
             report = _measure(cell, output, there, device, on_epoch)
     # One cell that fails, for whatever reason, does not stop the others.
     except Exception as error:
@@ -125,14 +125,14 @@ def _run_locked(
 def _measure(
     cell: Cell, output: Path, there: Stored, device: str, on_epoch: OnEpoch
 ) -> dict[str, Any]:
-    """Copy the report of a cell, or train the cell or its missing seeds; return what was stored."""
+    """Copy the report of a cell, or train the cell or its missing runs; return what was stored."""
     kind = KINDS[cell.study.kind]
     started = there.report is None and (cell.folder(output) / CONFIG).exists()
     report = copy_of_other(cell, output, kind.adds) if kind.shared and not started else None
     if report is not None:
         return report
     if can_add(cell, there):
-        return add_seeds(cell, output, there, device, on_epoch)
+        return add_runs(cell, output, there, device, on_epoch)
     return keep(cell, output, kind.measure(cell, cell.folder(output), device, on_epoch))
 
 
@@ -170,7 +170,7 @@ def run_cells(
 
 
 def _size(cell: Cell) -> int:
-    return len(cell.chosen_seeds) * (find_entry(cell.column.dataset).counts.edges or 0)
+    return cell.number_of_runs * (find_entry(cell.column.dataset).counts.edges or 0)
 
 
 def _in_parallel(
@@ -230,7 +230,7 @@ def _in_pool(cell: Cell, output: Path, device: str, replaces: bool) -> Outcome:
 
 
 class Pace:
-    """Estimates the time left from the seconds per seed of finished cells.
+    """Estimates the time left from the seconds per run of finished cells.
 
     Args:
         jobs (int): Number of processes.
@@ -242,7 +242,7 @@ class Pace:
 
     def add(self, cell: Cell, report: Mapping[str, Any]) -> None:
         """Record a finished cell."""
-        pace = report["seconds"] / len({run["seed"] for run in report["runs"]})
+        pace = report["seconds"] / len(report["runs"])
         for key in self._keys(cell):
             self._known.setdefault(key, []).append(pace)
 
@@ -250,7 +250,7 @@ class Pace:
         """Return the expected seconds of a cell: those of its dataset, or of any other."""
         for key in self._keys(cell):
             if key in self._known:
-                return statistics.fmean(self._known[key]) * len(cell.chosen_seeds)
+                return statistics.fmean(self._known[key]) * cell.number_of_runs
         return None
 
     def left(self, cells: Sequence[Cell]) -> float | None:

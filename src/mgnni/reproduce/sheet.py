@@ -109,8 +109,8 @@ def state_notes(study: Study, found: Found, command: str) -> list[str]:
     if changed:
         some = ", ".join(changed[:NAMED]) + (" ..." if len(changed) > NAMED else "")
         notes.append(
-            f"{CHANGED} made with other settings or fewer seeds than the definition has now "
-            f"({len(changed)}: {some}); `{command} --replace` trains them again, or adds the seeds."
+            f"{CHANGED} made with other settings or fewer runs than the definition has now "
+            f"({len(changed)}: {some}); `{command} --replace` trains them again, or adds the runs."
         )
     return notes
 

@@ -14,13 +14,13 @@ from filelock import FileLock, Timeout
 from mgnni.data.statistics import scores, summarize
 from mgnni.errors import DataError, MgnniError
 from mgnni.files import read_object, to_json, write_object
-from mgnni.reproduce.study import QUICK_SPLITS, Cell
+from mgnni.reproduce.study import Cell
 from mgnni.train.config import Config
 from mgnni.train.folder import FILES
 from mgnni.train.runs import Run
 
 REPORT, CONFIG, FAILURE = "report.json", "config.json", "failed.json"
-MORE_SEEDS = "more_seeds"  # folder inside that of a cell, for seeds that are being added
+MORE_RUNS = "more_runs"  # folder inside that of a cell, for runs that are being added
 LOCK = ".cell.lock"  # file in the folder of a cell while a process works on it
 MISSING, DONE, OTHER = "missing", "done", "other"
 WRONG = (KeyError, TypeError, AttributeError, ValueError)  # errors of a report of another shape
@@ -32,17 +32,16 @@ class Stored:
 
     Attributes:
         state: ``"missing"``, ``"done"``, or ``"other"``, a report made with other settings than
-            the definition has now, or with fewer seeds.
+            the definition has now, or with fewer runs.
         report: The report, if there is one.
         why: The first setting that differs.
-        seeds: Seeds to add, if the report has all splits with other seeds, and nothing else is
-            missing.
+        missing: Runs to add, if nothing else differs.
     """
 
     state: str
     report: dict[str, Any] | None = None
     why: str = ""
-    seeds: tuple[int, ...] = ()
+    missing: tuple[Run, ...] = ()
 
 
 class BusyError(DataError):
@@ -90,16 +89,16 @@ def stored(cell: Cell, output: Path) -> Stored:
         return Stored(MISSING)
     try:
         why = _difference(cell, report)
-        seeds: tuple[int, ...] = ()
-        if not why and (missing := _missing(cell, report)):
-            why, seeds = f"{len(missing)} runs missing", _whole_seeds(missing, report)
+        missing = () if why else _missing(cell, report)
+        if missing:
+            why = f"{len(missing)} runs missing"
         _check(cell, report)
     except WRONG as error:
         raise DataError(
             f"{path}: must be a report of mgnni reproduce (got {type(error).__name__}: {error}); "
             "delete it to train again"
         ) from error
-    return Stored(OTHER if why else DONE, report, why, seeds)
+    return Stored(OTHER if why else DONE, report, why, missing)
 
 
 def _check(cell: Cell, report: Mapping[str, Any]) -> None:
@@ -132,17 +131,11 @@ def _difference(cell: Cell, report: Mapping[str, Any]) -> str:
     return ""
 
 
-def _missing(cell: Cell, report: Mapping[str, Any]) -> set[Run]:
+def _missing(cell: Cell, report: Mapping[str, Any]) -> tuple[Run, ...]:
     """Return the runs of a cell that a report does not have."""
     there = {Run(run["split"], run["seed"]) for run in report["runs"]}
-    return set(runs_of_cell(cell, report["data"]["splits"])) - there
-
-
-def _whole_seeds(missing: set[Run], report: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the seeds of missing runs, if these are all splits of a report with other seeds."""
-    seeds, splits = {run.seed for run in missing}, {run["split"] for run in report["runs"]}
-    whole = missing == {Run(split, seed) for split in splits for seed in seeds}
-    return tuple(sorted(seeds)) if whole else ()
+    asked = cell.chosen_runs(report["data"]["splits"])
+    return tuple(run for run in asked if run not in there)
 
 
 def _settings(config: Config) -> dict[str, Any]:
@@ -162,7 +155,7 @@ def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] |
     Tables share trainings, for example that of all scales with attention.
 
     Args:
-        cell (Cell): A cell without a report, or with one that has too few seeds.
+        cell (Cell): A cell without a report, or with one that has too few runs.
         output (Path): Folder of all experiments.
         entry (str, optional): Entry that the report must have. (default: :obj:`""`)
     """
@@ -183,22 +176,9 @@ def copy_of_other(cell: Cell, output: Path, entry: str = "") -> dict[str, Any] |
             folder.mkdir(parents=True, exist_ok=True)
             write_object(folder / CONFIG, header, compact=True)
             write_object(folder / REPORT, copied, compact=True)
-            clear(folder / MORE_SEEDS)
+            clear(folder / MORE_RUNS)
             return copied
     return None
-
-
-def runs_of_cell(cell: Cell, splits: int) -> tuple[Run, ...]:
-    """Return the runs of a cell.
-
-    Args:
-        cell (Cell): The cell.
-        splits (int): Number of splits of the data.
-    """
-    chosen = range(splits) if cell.splits is None else cell.splits
-    if cell.quick:
-        chosen = chosen[:QUICK_SPLITS]
-    return tuple(Run(split, seed) for split in chosen for seed in cell.chosen_seeds)
 
 
 def keep(
@@ -234,18 +214,18 @@ def keep(
 
 
 def clear(folder: Path) -> None:
-    """Remove the files of a training, also of seeds that were being added, and nothing else.
+    """Remove the files of a training, also of runs that were being added, and nothing else.
 
     Args:
-        folder (Path): Folder of a cell, or of the seeds that are added to it.
+        folder (Path): Folder of a cell, or of the runs that are added to it.
     """
     if not folder.exists():
         return
-    clear(folder / MORE_SEEDS)
+    clear(folder / MORE_RUNS)
     # config.json is last, so that what a killed process leaves is known as a training.
     for name in (FAILURE, ".lock", *reversed(FILES)):
         (folder / name).unlink(missing_ok=True)
-    if folder.name == MORE_SEEDS:
+    if folder.name == MORE_RUNS:
         with contextlib.suppress(OSError):  # it holds other files
             folder.rmdir()
 

@@ -16,6 +16,7 @@ from mgnni.data.catalog import find_entry
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.train.config import Config, changed
 from mgnni.train.presets import TUNED
+from mgnni.train.runs import Run
 from mgnni.train.tuned import find_preset
 from mgnni.train.tuned import stored as tuned_presets
 
@@ -180,6 +181,9 @@ class Cell:
         row (Row): The model.
         column (Column): The dataset.
         seeds (tuple[int, ...], optional): Seeds; ``None`` uses those of the row.
+        splits (tuple[int, ...], optional): Splits; ``None`` uses those of the study.
+        runs (tuple[Run, ...], optional): Exactly these runs; ``None`` uses all splits with all
+            seeds.
         quick (bool, optional): Two splits, one seed and few epochs. (default: :obj:`False`)
     """
 
@@ -187,6 +191,8 @@ class Cell:
     row: Row
     column: Column
     seeds: tuple[int, ...] | None = None
+    splits: tuple[int, ...] | None = None
+    runs: tuple[Run, ...] | None = None
     quick: bool = False
 
     def __str__(self) -> str:
@@ -207,17 +213,31 @@ class Cell:
         return {**self.column.options, **self.row.options}
 
     @property
-    def splits(self) -> tuple[int, ...] | None:
-        """The splits; ``None`` uses all."""
-        return self.study.splits
-
-    @property
     def chosen_seeds(self) -> tuple[int, ...]:
         """The seeds."""
         if self.seeds is not None:
             return self.seeds
         count = self.column.seeds or self.row.seeds or self.study.seeds
         return tuple(range(1 if self.quick else count))
+
+    @property
+    def number_of_runs(self) -> int:
+        """How many runs the cell has, without reading its data."""
+        splits = self.options.get("num_splits") or find_entry(self.column.dataset).counts.splits
+        return len(self.chosen_runs(splits or 1))
+
+    def chosen_runs(self, splits: int) -> tuple[Run, ...]:
+        """Return the runs of the cell.
+
+        Args:
+            splits (int): Number of splits of the data.
+        """
+        if self.runs is not None:
+            return self.runs
+        chosen: Sequence[int] = self.splits or self.study.splits or range(splits)
+        if self.quick:
+            chosen = chosen[:QUICK_SPLITS]
+        return tuple(Run(split, seed) for split in chosen for seed in self.chosen_seeds)
 
     def config(self) -> Config:
         """Return model and training hyperparameters."""

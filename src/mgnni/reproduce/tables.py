@@ -151,7 +151,7 @@ def _differences(study: Study, found: Found) -> list[Sheet]:
         f"Points, with {100 * CONFIDENCE:.0f} % intervals of a paired t-test over splits, corrected"
         f" for shared training data. Scores are those of the rule {DEFAULT_RULE}, where available. "
         f"Bold: the interval does not contain 0. {CHANGED} One of the two was made with other "
-        "settings or fewer seeds."
+        "settings or fewer runs."
     )
     return [*sheets[:-1], _with_notes(sheets[-1], [note])] if sheets else []
 

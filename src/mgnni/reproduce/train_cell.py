@@ -1,4 +1,4 @@
-"""Trains a cell: all splits and seeds of a row and a column."""
+"""Trains a cell: the runs of a row and a column."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from mgnni.reproduce.store import runs_of_cell
+from mgnni.errors import ArgumentError
 from mgnni.reproduce.study import Cell
 from mgnni.train.experiment import Experiment
 from mgnni.train.fit import train
@@ -42,11 +42,15 @@ def train_cell(
             process that was started beside others. (default: :obj:`None`)
     """
     source = source or source_of(cell)
+    runs, last = cell.chosen_runs(len(source.task.splits)), len(source.task.splits) - 1
+    if max(run.split for run in runs) > last:
+        asked = sorted({run.split for run in runs})
+        raise ArgumentError(f"'split' must be at most {last} for {source.task.name} (got {asked})")
     on_cpu = device == "cpu" or (device == "auto" and not torch.cuda.is_available())
     experiment = Experiment(
         source,
         cell.config(),
-        runs_of_cell(cell, len(source.task.splits)),
+        runs,
         cell.rule,
         device=device,
         deterministic=on_cpu,

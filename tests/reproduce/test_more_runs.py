@@ -1,4 +1,4 @@
-"""Seeds are added to a stored report, which then equals that of one training with all seeds."""
+"""Runs are added to a stored report, which then equals that of one training with all runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from mgnni.cli.reproduce_output import Progress
-from mgnni.reproduce import more_seeds
-from mgnni.reproduce.more_seeds import can_add
+from mgnni.reproduce import more_runs
+from mgnni.reproduce.more_runs import can_add
 from mgnni.reproduce.run import run_cell
 from mgnni.reproduce.store import stored
+from mgnni.train.runs import Run
 from reproduce.cases import cell, lasting, run, tiny
 
 
@@ -158,7 +159,7 @@ def test_seeds_that_another_experiment_has_are_not_trained_again(tmp_path):
     assert copied.report["runs"] == report_of(cell(), tmp_path)["runs"]
 
 
-def test_a_copy_with_more_seeds_is_no_copy(tmp_path):
+def test_a_copy_with_more_runs_is_no_copy(tmp_path):
     other = replace(tiny(), name="another")
     assert run(with_seeds(0), tmp_path).error == ""
     assert run(with_seeds(0, study=other), tmp_path).report["copy_of"] == str(cell())
@@ -170,7 +171,7 @@ def test_what_a_process_left_that_died_after_adding_seeds_does_not_matter(tmp_pa
         raise KeyboardInterrupt
 
     assert run(with_seeds(0), tmp_path).error == ""
-    monkeypatch.setattr(more_seeds, "clear", die)
+    monkeypatch.setattr(more_runs, "clear", die)
     with pytest.raises(KeyboardInterrupt):
         run(with_seeds(0, 1), tmp_path)
     monkeypatch.undo()
@@ -198,14 +199,34 @@ def test_a_cell_that_is_replaced_keeps_nothing_of_seeds_that_were_being_added(tm
     assert run(with_seeds(0, 1, study=study), tmp_path).error == ""
 
 
-def test_seeds_are_not_added_on_some_of_the_splits(tmp_path):
-    assert run(with_seeds(0), tmp_path).error == ""
-    asked = with_seeds(0, 1, study=tiny(splits=[0]))
-    there = stored(asked, tmp_path)
-    assert (there.state, there.why, there.seeds) == ("other", "1 runs missing", ())
+@pytest.mark.parametrize("row", ["gcn", "mgnni"])
+def test_added_splits_end_in_the_report_of_one_training(tmp_path, row):
+    whole, parts = with_seeds(0, 1, row=row), tmp_path / "parts"
+    first = replace(with_seeds(0, row=row), splits=(1,))
+    assert run(whole, tmp_path / "whole").error == ""
+    assert run(first, parts).error == ""
+    there = stored(whole, parts)
+    assert (there.state, there.why) == ("other", "3 runs missing")
+    assert there.missing == (Run(0, 0), Run(0, 1), Run(1, 1))
+    assert run(whole, parts).error == ""
+    one, other = (report_of(whole, tmp_path / place) for place in ("whole", "parts"))
+    assert other["runs"] == one["runs"]
+    assert other["confusion"] == one["confusion"]
+    assert other["score"] == pytest.approx(one["score"], rel=1e-12)
+    assert [(part["splits"], part["seeds"]) for part in other["parts"]] == [
+        ([1], [0]),
+        ([0, 1], [0, 1]),
+    ]
+    for asked in (whole, first):
+        assert stored(asked, parts).state == "done"
 
 
-def test_the_time_left_is_that_of_the_seeds_that_are_added(tmp_path):
+def test_a_split_that_the_data_do_not_have_is_refused(tmp_path):
+    refused = run(replace(cell(), splits=(0, 2)), tmp_path)
+    assert "'split' must be at most 1" in refused.error
+
+
+def test_the_time_left_is_that_of_the_runs_that_are_added(tmp_path):
     assert run(with_seeds(0), tmp_path).error == ""
     change(cell(), tmp_path, lambda report: report.update(seconds=60.0))
     asked = with_seeds(0, 1, 2)
