@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch_geometric.utils import remove_self_loops
 
-from mgnni.bench.epoch import Field
+from mgnni.bench.epoch import TrainingMethods
 from mgnni.bench.measure import distance, errors
 from mgnni.bench.problems import node_problem, ppi_problem, small_problem, trained_factor
 from mgnni.bench.results import CLAIM, MISSED, Errors, Settings
 from mgnni.bench.rivals import appnp, gcn, gin, solved_by
-from mgnni.bench.training import Study, outcome
+from mgnni.bench.training import TrainingCase, outcome
 from mgnni.solve.textbook import equilibria
 from mgnni.train.config import changed
 from mgnni.train.loss import row_losses
@@ -24,18 +24,18 @@ CASES = {
 }
 
 
-def study(case: str, device) -> Study:
+def training_case(case: str, device) -> TrainingCase:
     make, name, changes = CASES[case]
     task = make(name, True) if make is node_problem else make(True)
     config = changed(preset_for(name), changes)
     width = config.model.hidden_channels or task.num_features
     factor = trained_factor(2, width, 0.93, torch.Generator().manual_seed(0))
-    return Study(task, config, factor, device)
+    return TrainingCase(task, config, factor, device)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_gradients_are_those_of_the_loss(device, case):
-    check = study(case, device).checked()
+    check = training_case(case, device).checked()
     (_, *gradients) = outcome(check.exact())
     model = check.model().double().train()
     model.equilibrium.options = model.equilibrium.options.__class__("auto", 1e-12)
@@ -49,14 +49,14 @@ def test_the_gradients_are_those_of_the_loss(device, case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_learner_and_loop_compute_the_same(device, case):
-    check = study(case, device).checked()
+    check = training_case(case, device).checked()
     exact = outcome(check.exact())
     assert errors(outcome(check.learned()), exact).within(CLAIM)
     assert errors(outcome(check.plain(check.model())), exact).within(CLAIM)
 
 
 def test_the_weights_stay_in_the_check_and_move_a_little_in_the_race(device):
-    whole = study("one graph", device)
+    whole = training_case("one graph", device)
     for one, moved in ((whole.checked(), False), (whole, True)):
         trainer = one.plain(one.model())
         before = [p.detach().clone() for p in trainer.model.parameters()]
@@ -66,7 +66,7 @@ def test_the_weights_stay_in_the_check_and_move_a_little_in_the_race(device):
 
 
 def test_a_solver_that_is_off_is_found_out(device):
-    field = Field(study("one graph", device), Settings(device, quick=True))
+    methods = TrainingMethods(training_case("one graph", device), Settings(device, quick=True))
 
     def off(*arguments):
         return (1 + 1e-4) * equilibria(*arguments)
@@ -76,15 +76,15 @@ def test_a_solver_that_is_off_is_found_out(device):
         return z.detach() + (1 + 1e-3) * (z - z.detach())
 
     for solve in (off, off_backwards):
-        found = field.errors(lambda one, by=solve: one.plain(solved_by(one.model(), by)))
+        found = methods.errors(lambda one, by=solve: one.plain(solved_by(one.model(), by)))
         assert not found.within(CLAIM)
-        assert field._reached("off", lambda tol, by=solve: by).verdict == MISSED
+        assert methods._reached("off", lambda tol, by=solve: by).verdict == MISSED
     assert found.within(Errors(1e-5, 1e-2)), "only its gradients are off"
 
 
 @pytest.mark.parametrize("make", [gcn, appnp])
 def test_a_matrix_is_as_good_as_an_edge_list(device, make):
-    one = study("one graph", device)
+    one = training_case("one graph", device)
     network = make(one.model()).to(device).eval()
     ((x, edge_index, _), _, _) = one.train[0]
     inputs = (x, remove_self_loops(edge_index)[0])  # of which the two make something else
@@ -97,6 +97,6 @@ def test_a_matrix_is_as_good_as_an_edge_list(device, make):
 
 
 def test_gin_has_one_row_a_graph(device):
-    one = study("small graphs", device)
+    one = training_case("small graphs", device)
     (inputs, labels, _) = one.train[0]
     assert gin(one.model()).to(device)(*inputs).shape == (len(labels), 2)

@@ -46,3 +46,13 @@ def test_nodes_are_indices_or_a_mask() -> None:
     assert torch.equal(hops_to(propagation, mask), hops_to(propagation, torch.tensor([1, 3])))
     with pytest.raises(ArgumentError, match=r"nodes must be a tensor of indices \(got list\)"):
         hops_to(propagation, [0])  # type: ignore[arg-type]
+
+
+def test_zero_entries_are_no_edges_and_the_operator_stays_as_it_is() -> None:
+    edges, weight = torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([1.0, 0.0, 1.0])
+    propagation = Propagation.from_edge_index(edges, 4, weight, normalization="none")
+    before = propagation.pattern.col.clone(), propagation.values.clone()
+    expected = [[0, -1, -1, -1], [1, 0, -1, -1], [-1, -1, 0, -1], [-1, -1, 1, 0]]
+    assert hops_to(propagation, torch.arange(4)).tolist() == expected
+    assert torch.equal(propagation.pattern.col, before[0])
+    assert torch.equal(propagation.values, before[1])

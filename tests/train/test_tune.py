@@ -25,8 +25,8 @@ from mgnni.train.fit import fit
 from mgnni.train.presets import preset_for, space_for
 from mgnni.train.search import Search, read_space
 from mgnni.train.source import find_source
-from mgnni.train.study import Study
 from mgnni.train.trial import Outcome
+from mgnni.train.trial_queue import TrialQueue
 from mgnni.train.tune import make_result, make_search, search_header, tune
 from mgnni.train.tuned import find_preset
 from train.cases import config, graph_task, inductive_task, node_task, trained
@@ -240,17 +240,17 @@ def test_a_search_without_a_complete_trial_says_why(tmp_path):
     task = node_task(1)
     search, source = make_search_of(task, trials=2, first_rung=1), find_source(task)
     header = search_header(search, source)
-    study = Study(tmp_path, search, header, resume=False)
-    first = study.claim()
+    queue = TrialQueue(tmp_path, search, header, resume=False)
+    first = queue.claim()
     first.report(0.9, 1)
     assert not first.should_prune()
-    study.settle(first, Outcome(None, 1.0, 5, 0, "training diverged"))
-    second = study.claim()
+    queue.settle(first, Outcome(None, 1.0, 5, 0, "training diverged"))
+    second = queue.claim()
     second.report(0.1, 1)
     assert second.should_prune()
-    study.settle(second, Outcome(None, 1.0, 1, 0))
+    queue.settle(second, Outcome(None, 1.0, 1, 0))
     with pytest.raises(MgnniError, match=r"no trial .* the first failure: training diverged;"):
-        make_result(study, header, {})
+        make_result(queue, header, {})
 
 
 @pytest.mark.parametrize("text", ["not a journal\nat all\n", "not a journal\nwithout an end"])

@@ -18,7 +18,7 @@ from mgnni.bench.measure import errors
 from mgnni.bench.problems import node_problem, ppi_problem, small_problem, trained_factor
 from mgnni.bench.results import CLAIM, Errors, Row, Settings
 from mgnni.bench.rivals import Solve, solved_by
-from mgnni.bench.training import Study, Trainer, outcome
+from mgnni.bench.training import Trainer, TrainingCase, outcome
 from mgnni.data.task import Task
 from mgnni.graph.propagation import Propagation
 from mgnni.solve import textbook
@@ -35,21 +35,21 @@ GENERALISED = {"contraction": "spectral", "directions": "both", "fusion": "conca
 TF32 = Errors(1e-2, 1e-1)
 
 
-class Field:
-    """All methods that train on one study.
+class TrainingMethods:
+    """All methods that train on one case.
 
     Args:
-        study (Study): The task, the configuration, and the initial weights.
+        case (TrainingCase): The task, the configuration, and the initial weights.
         settings (Settings): Device and number of repeats.
         validate (bool, optional): Whether validation is timed too. (default: :obj:`True`)
     """
 
-    def __init__(self, study: Study, settings: Settings, validate: bool = True) -> None:
-        self.study, self.settings, self.validate = study, settings, validate
-        self.check = study.checked()
+    def __init__(self, case: TrainingCase, settings: Settings, validate: bool = True) -> None:
+        self.case, self.settings, self.validate = case, settings, validate
+        self.check = case.checked()
         self.exact = outcome(self.check.exact())
 
-    def errors(self, make: Callable[[Study], Trainer]) -> Errors:
+    def errors(self, make: Callable[[TrainingCase], Trainer]) -> Errors:
         """Return the errors of one epoch of a trainer."""
         return errors(outcome(make(self.check)), self.exact)
 
@@ -64,45 +64,49 @@ class Field:
 
         return run
 
-    def _entrant(self, method: str, make: Callable[[Study], Trainer], **facts: Any) -> Entrant:
-        tol = self.study.config.model.tol
-        run = self.repeated(make(self.study))
+    def _entrant(
+        self, method: str, make: Callable[[TrainingCase], Trainer], **facts: Any
+    ) -> Entrant:
+        tol = self.case.config.model.tol
+        run = self.repeated(make(self.case))
         return Entrant(method, run, self.errors(make), tol=tol, ours=True, **facts)
 
     def ours(self, method: str = "mgnni", claim: Errors = CLAIM) -> Entrant:
         """Return the training of the library."""
-        return self._entrant(method, lambda study: study.learned(), claim=claim)
+        return self._entrant(method, lambda case: case.learned(), claim=claim)
 
     def ours_in_a_loop(self) -> Entrant:
         """Return the model of the library in the hand-written loop of its rivals."""
-        return self._entrant("mgnni, plain loop", lambda study: study.plain(study.model()))
+        return self._entrant("mgnni, plain loop", lambda case: case.plain(case.model()))
 
     def together(self) -> Entrant:
         """Return the training of all splits at once."""
-        runs = len(self.study.task.splits)
+        runs = len(self.case.task.splits)
         return self._entrant(
             f"mgnni, {runs} splits together",
-            lambda study: study.learned(runs),
+            lambda case: case.learned(runs),
             work=runs,
             note=f"all {runs} in this time",
         )
 
     def generalised(self) -> Entrant:
         """Return the training of the generalised model, which solves other equations."""
-        study = self.study
-        config = changed(study.config, GENERALISED)
-        field = Field(Study(study.task, config, None, study.device), self.settings, self.validate)
+        case = self.case
+        config = changed(case.config, GENERALISED)
+        methods = TrainingMethods(
+            TrainingCase(case.task, config, None, case.device), self.settings, self.validate
+        )
         note = "both directions, spectral norm"
-        return replace(field.ours("mgnni, generalised"), comparable=False, note=note)
+        return replace(methods.ours("mgnni, generalised"), comparable=False, note=note)
 
     def _reached(self, method: str, solve: Callable[[float], Solve], note: str = "") -> Entrant:
-        def by(tol: float, study: Study) -> Trainer:
-            return study.plain(solved_by(study.model(), solve(tol)))
+        def by(tol: float, case: TrainingCase) -> Trainer:
+            return case.plain(solved_by(case.model(), solve(tol)))
 
         found = reached(
             method,
             lambda tol: self.errors(partial(by, tol)),
-            lambda tol: self.repeated(by(tol, self.study)),
+            lambda tol: self.repeated(by(tol, self.case)),
         )
         return replace(found, note=note or found.note)
 
@@ -116,10 +120,10 @@ class Field:
     def authors(self) -> Entrant:
         """Return Picard's iteration with the stopping criterion of the authors."""
 
-        def by(study: Study) -> Trainer:
-            return study.plain(solved_by(study.model(), textbook.equilibria))
+        def by(case: TrainingCase) -> Trainer:
+            return case.plain(solved_by(case.model(), textbook.equilibria))
 
-        return as_authors(self.repeated(by(self.study)), self.errors(by))
+        return as_authors(self.repeated(by(self.case)), self.errors(by))
 
     def torchdeq(self) -> Entrant:
         """Return TorchDEQ with its fastest solver."""
@@ -133,7 +137,7 @@ class Field:
 
     def explicit(self, method: str, make: Callable[..., torch.nn.Module]) -> Entrant:
         """Return a network without an equation."""
-        trainer = self.study.plain(make(self.study.model()))
+        trainer = self.case.plain(make(self.case.model()))
         return Entrant(method, self.repeated(trainer), claim=None, note="solves no equation")
 
 
@@ -141,12 +145,12 @@ def _deq(solver: str, tol: float) -> Solve:
     return partial(rivals.deq_equilibria, solver=solver, tol=tol)
 
 
-def _study(task: Task, config: Config, settings: Settings) -> Study:
-    """Return a study whose weights have the spectrum they have after training."""
+def _training_case(task: Task, config: Config, settings: Settings) -> TrainingCase:
+    """Return a case whose weights have the spectrum they have after training."""
     width = config.model.hidden_channels or task.num_features
     generator = torch.Generator().manual_seed(0)
     factor = trained_factor(len(config.model.scales), width, LARGEST, generator)
-    return Study(task, config, factor, settings.device)
+    return TrainingCase(task, config, factor, settings.device)
 
 
 def epoch_rows(settings: Settings) -> Iterator[Row]:
@@ -154,19 +158,19 @@ def epoch_rows(settings: Settings) -> Iterator[Row]:
     for name in ("squirrel", "cornell") if settings.quick else ("squirrel", "chameleon", "cornell"):
         task = node_problem(name, settings.quick)
         config = preset_for(name, preset="authors")
-        field = Field(_study(task, config, settings), settings)
-        entrants = [field.textbook(), field.authors()]
+        methods = TrainingMethods(_training_case(task, config, settings), settings)
+        entrants = [methods.textbook(), methods.authors()]
         if settings.device.type == "cpu" or settings.quick:  # on CUDA it is in the table "solve"
-            entrants.append(field.torchdeq())
+            entrants.append(methods.torchdeq())
         entrants += [
-            field.ours(),
-            field.ours_in_a_loop(),
-            field.together(),
-            field.explicit("GCN", rivals.gcn),
-            field.explicit("APPNP", rivals.appnp),
+            methods.ours(),
+            methods.ours_in_a_loop(),
+            methods.together(),
+            methods.explicit("GCN", rivals.gcn),
+            methods.explicit("APPNP", rivals.appnp),
         ]
         if config.model.hidden_channels:  # otherwise the states are as wide as the features
-            entrants.append(field.generalised())
+            entrants.append(methods.generalised())
         width = config.model.hidden_channels or task.num_features
         yield from settle(f"{task.name}, h = {width}", entrants, settings)
 
@@ -174,12 +178,12 @@ def epoch_rows(settings: Settings) -> Iterator[Row]:
 def small_rows(settings: Settings) -> Iterator[Row]:
     """Time one training step on a batch of 128 graphs of 18 nodes."""
     task, config = small_problem(settings.quick), preset_for("mutag")
-    field = Field(_study(task, config, settings), settings, validate=False)
+    methods = TrainingMethods(_training_case(task, config, settings), settings, validate=False)
     entrants = [
-        field.textbook(),
-        field.ours(),
-        field.ours_in_a_loop(),
-        field.explicit("GIN", rivals.gin),
+        methods.textbook(),
+        methods.ours(),
+        methods.ours_in_a_loop(),
+        methods.explicit("GIN", rivals.gin),
     ]
     width = config.model.hidden_channels or task.num_features
     yield from settle(f"{task.name}, h = {width}", entrants, settings)
@@ -196,33 +200,35 @@ def ppi_rows(settings: Settings) -> Iterator[Row]:
     if settings.quick:
         options["head_channels"] = 32
     config = changed(preset_for("ppi", preset="authors"), options)
-    study = _study(task, config, settings)
+    case = _training_case(task, config, settings)
     if settings.quick or settings.device.type == "cuda":
-        case = f"{task.name}, epoch, head {config.model.head_channels}"
-        yield from settle(case, _ppi_epochs(Field(study, settings), config), settings)
-    yield from settle(f"{task.name}, solves of a step", _ppi_solves(study, settings), settings)
+        name = f"{task.name}, epoch, head {config.model.head_channels}"
+        yield from settle(name, _ppi_epochs(TrainingMethods(case, settings), config), settings)
+    yield from settle(f"{task.name}, solves of a step", _ppi_solves(case, settings), settings)
 
 
-def _ppi_epochs(field: Field, config: Config) -> Iterator[Entrant]:
-    yield field.textbook()
-    yield field.authors()
-    yield field.ours()
-    yield field.ours_in_a_loop()
-    if field.settings.device.type == "cuda":
-        curves = [_losses(field, config)]
+def _ppi_epochs(methods: TrainingMethods, config: Config) -> Iterator[Entrant]:
+    yield methods.textbook()
+    yield methods.authors()
+    yield methods.ours()
+    yield methods.ours_in_a_loop()
+    if methods.settings.device.type == "cuda":
+        curves = [_losses(methods, config)]
         with _tf32():
-            found = field.ours("mgnni, tf32", TF32)
-            curves.append(_losses(field, config))
+            found = methods.ours("mgnni, tf32", TF32)
+            curves.append(_losses(methods, config))
         apart = max(abs(a - b) for a, b in zip(*curves, strict=True))
         note = f"losses of {len(curves[0])} epochs within {apart:.1e} of those in float32"
         # Less accurate by design, so it is not compared with the rival.
         yield replace(found, run=_tf32()(found.run) if found.run else None, ours=False, note=note)
 
 
-def _losses(field: Field, config: Config) -> list[float]:
+def _losses(methods: TrainingMethods, config: Config) -> list[float]:
     """Return the loss of each epoch of a training with its own learning rate."""
-    learner = GraphLearner(field.study.task, config, [Run(0, 0)], field.study.fabric)
-    return [learner.train_epoch(epoch)[0] for epoch in range(1, 4 if field.settings.quick else 21)]
+    learner = GraphLearner(methods.case.task, config, [Run(0, 0)], methods.case.fabric)
+    return [
+        learner.train_epoch(epoch)[0] for epoch in range(1, 4 if methods.settings.quick else 21)
+    ]
 
 
 @contextlib.contextmanager
@@ -236,8 +242,8 @@ def _tf32() -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _ppi_solves(study: Study, settings: Settings) -> Iterator[Entrant]:
-    (x, edge_index, _, batch), *_ = study.train[0]
+def _ppi_solves(case: TrainingCase, settings: Settings) -> Iterator[Entrant]:
+    (x, edge_index, _, batch), *_ = case.train[0]
     propagation = Propagation.from_edge_index(edge_index, len(x), batch=batch)
     # The features are the bias, which then needs no gradient.
     random = Equation.random(propagation, x.size(1), LARGEST)

@@ -153,7 +153,7 @@ class PlainTrainer:
         return [state[one]["exp_avg"] / (1 - BETA) for one in self.model.parameters()]
 
 
-class Study:
+class TrainingCase:
     """Data, initial weights and batches shared by all methods that are compared.
 
     Args:
@@ -183,8 +183,8 @@ class Study:
             examples = [self._batches(part) for part in ("train", "val")]
         self.train, self.val = examples
 
-    def checked(self) -> Study:
-        """Return the same study without randomness and with constant weights, to compare results.
+    def checked(self) -> TrainingCase:
+        """Return the same case without randomness and with constant weights, to compare results.
 
         Of many graphs it takes one batch.
         """
@@ -194,9 +194,9 @@ class Study:
             split = type(task.splits[0])(first, task.splits[0].val, task.splits[0].test)
             task = task.with_splits([split])
         config = changed(self.config, {"dropout": 0.0})
-        study = Study(task, config, self.factor, self.device)
-        study.config = changed(study.config, {"lr": 0.0})
-        return study
+        case = TrainingCase(task, config, self.factor, self.device)
+        case.config = changed(case.config, {"lr": 0.0})
+        return case
 
     def _learner(self, runs: Sequence[Run]) -> Learner:
         learner = learner_for(self.task)(self.task, self.config, runs, self.fabric)

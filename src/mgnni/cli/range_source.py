@@ -21,7 +21,7 @@ from mgnni.range.advice import advise, recommend
 from mgnni.range.hops import influence_hops
 from mgnni.range.measure import States, jacobian_influence
 from mgnni.range.profile import hop_profile
-from mgnni.range.study import Setting, Study, sample_nodes, study_range
+from mgnni.range.study import Ranges, Setting, sample_nodes, study_range
 from mgnni.train.fitted import Fitted
 from mgnni.train.learner import prepared
 from mgnni.train.source import find_source
@@ -142,7 +142,7 @@ def _layers(model: GraphModel) -> dict[str, MultiscaleEquilibrium]:
 
 def _study_layers(
     propagation: Propagation, layers: Mapping[str, MultiscaleEquilibrium], **options: Any
-) -> tuple[Study, list[str]]:
+) -> tuple[Ranges, list[str]]:
     """Return the ranges of all layers, and the name of the layer of each."""
     studies, names = [], []
     for out, operator in ((False, propagation), (True, propagation.adjoint())):
@@ -168,7 +168,7 @@ def eigenvalues(layer: MultiscaleEquilibrium) -> dict[int, float]:
     return dict(zip(layer.scales, largest.clamp(0.0, 1.0).tolist(), strict=True))
 
 
-def _result(name: str, propagation: Propagation, study: Study) -> dict[str, Any]:
+def _result(name: str, propagation: Propagation, study: Ranges) -> dict[str, Any]:
     symmetric = propagation.symmetric
     return {
         "command": "range",

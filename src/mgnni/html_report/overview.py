@@ -7,7 +7,7 @@ from html import escape
 
 from mgnni.data.rules import DEFAULT_RULE
 from mgnni.html_report.labels import by_experiment, experiment_title
-from mgnni.html_report.paper import Experiment, paper_score
+from mgnni.html_report.paper import paper_score, published_seconds
 from mgnni.html_report.results import Result
 from mgnni.html_report.text import (
     DASH,
@@ -22,11 +22,12 @@ from mgnni.html_report.text import (
     table,
 )
 from mgnni.html_report.training import TEST_LABELS
+from mgnni.reproduce.study import Study
 
 WORDS = ("Model", "Dataset", "Metric", "Rule")
 
 
-def overview(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
+def overview(results: Sequence[Result], experiments: Mapping[str, Study]) -> Html:
     """Return the tables of all results, with links to them if there are several."""
     groups = by_experiment(results)
     tables = [_of_group(group, experiments) for group in groups]
@@ -42,7 +43,7 @@ def overview(results: Sequence[Result], experiments: Mapping[str, Experiment]) -
     return Html(f"<ul>{''.join(items)}</ul>{''.join(parts)}")
 
 
-def _of_group(group: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
+def _of_group(group: Sequence[Result], experiments: Mapping[str, Study]) -> Html:
     """Return a grid of models and datasets if every cell has one result, otherwise a list."""
     places = {(one.label, one.place) for one in group}
     make = _grid if group[0].experiment and len(places) == len(group) else _list
@@ -59,11 +60,11 @@ def _marks(group: Sequence[Result]) -> str:
     )
 
 
-def _grid(group: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
+def _grid(group: Sequence[Result], experiments: Mapping[str, Study]) -> Html:
     """Return one row per model and one column per dataset; scores link to their runs."""
     experiment = experiments.get(group[0].experiment)
-    of_times = experiment is not None and experiment.of_times
-    order = list(experiment.rows) if experiment else []
+    of_times = experiment is not None and experiment.kind == "seconds"
+    order = [row.name for row in experiment.rows] if experiment else []
     rows = {one.label: order.index(one.row) if one.row in order else len(order) for one in group}
     columns = list(dict.fromkeys(one.place for one in group))  # in order already
     cells = {(one.label, one.place): one for one in group}
@@ -86,7 +87,7 @@ def _grid(group: Sequence[Result], experiments: Mapping[str, Experiment]) -> Htm
     return table(f"{told[0].upper()}{told[1:]}", ["Model", *columns], lines)
 
 
-def _cell(one: Result, of_times: bool, experiments: Mapping[str, Experiment]) -> Html:
+def _cell(one: Result, of_times: bool, experiments: Mapping[str, Study]) -> Html:
     """Return the score, below it that by validation if it is another, and that of the paper."""
     if of_times:
         return _seconds(one, experiments)
@@ -103,26 +104,28 @@ def _cell(one: Result, of_times: bool, experiments: Mapping[str, Experiment]) ->
     return Html("<br>".join(lines))
 
 
-def _few_runs(one: Result, experiments: Mapping[str, Experiment]) -> list[str]:
+def _few_runs(one: Result, experiments: Mapping[str, Study]) -> list[str]:
     """Return a line if a result has fewer runs than its experiment asks for."""
     experiment = experiments.get(one.experiment)
-    cell = experiment.cells.get((one.row, one.column)) if experiment else None
     splits = one.report.get("data", {}).get("splits", len(one.splits))  # early reports lack it
-    found, asked = len(one.runs), len(cell.chosen_runs(splits)) if cell else 0
+    found, asked = len(one.runs), 0
+    for cell in experiment.cells() if experiment else ():
+        if (cell.row.name, cell.column.name) == (one.row, one.column):
+            asked = len(cell.chosen_runs(splits))
     return [f"<small>{found} of {asked} runs</small>"] if found < asked else []
 
 
-def _seconds(one: Result, experiments: Mapping[str, Experiment]) -> Html:
+def _seconds(one: Result, experiments: Mapping[str, Study]) -> Html:
     """Return the seconds per epoch, below them those of the paper."""
     own = one.report.get("timing", {}).get("epoch")
     lines: list[str] = [link(f"{one.anchor}-runs", DASH if own is None else f"{own:.3g}")]
-    published = experiments[one.experiment].seconds(one.row, one.column)
+    published = published_seconds(experiments[one.experiment], one.row, one.column)
     if published is not None:
         lines.append(f"<small>paper {published:g}</small>")
     return Html("<br>".join(lines))
 
 
-def _list(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> Html:
+def _list(results: Sequence[Result], experiments: Mapping[str, Study]) -> Html:
     """Return one row per result; the model links to its section, the score to its runs."""
     with_paper = any(paper_score(one, experiments) for one in results)
     of = "" if any(factor(one.metric) == 1 for one in results) else " %"  # else metrics differ

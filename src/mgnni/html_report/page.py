@@ -19,12 +19,13 @@ from mgnni.html_report.details import MAX_RUNS
 from mgnni.html_report.figure import Figure, figures_html
 from mgnni.html_report.labels import by_experiment, experiment_title, headings
 from mgnni.html_report.overview import overview
-from mgnni.html_report.paper import DEFINITIONS, Experiment, in_order, read_experiments
+from mgnni.html_report.paper import DEFINITIONS, in_order, read_experiments
 from mgnni.html_report.results import REPORT, WRONG, Result, read_results, trained
 from mgnni.html_report.scores import score_figures
 from mgnni.html_report.solvers import solver_figures
 from mgnni.html_report.text import duration, fold
 from mgnni.html_report.training import training_part
+from mgnni.reproduce.study import Study
 from mgnni.version import __version__
 
 GENERATOR = '<meta name="generator" content="mgnni">'  # in the head of every page
@@ -56,7 +57,7 @@ def write_page(paths: Sequence[Path], output: Path, definitions: Path = DEFINITI
     """
     script = plotly_script()
     experiments = read_experiments(definitions)
-    known = {(name, row) for name, one in experiments.items() for row in one.rows}
+    known = {(name, row.name) for name, one in experiments.items() for row in one.rows}
     results = read_results(paths, known)
     results = in_order(results, experiments)
     try:
@@ -69,7 +70,7 @@ def write_page(paths: Sequence[Path], output: Path, definitions: Path = DEFINITI
     return len(trained(results))
 
 
-def _refuse_wrong(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> None:
+def _refuse_wrong(results: Sequence[Result], experiments: Mapping[str, Study]) -> None:
     """Raise an error that names the first report that has not what a page shows."""
     for one in results:
         try:
@@ -122,12 +123,12 @@ def write_training_page(folder: Path, on_note: Callable[[str], None]) -> None:
         on_note(f"report.html was not written ({error}); repeat with mgnni report {folder}")
 
 
-def make_page(results: Sequence[Result], experiments: Mapping[str, Experiment], script: str) -> str:
+def make_page(results: Sequence[Result], experiments: Mapping[str, Study], script: str) -> str:
     """Return the text of the page.
 
     Args:
         results (Sequence[Result]): The trainings.
-        experiments (Mapping[str, Experiment]): Experiments by name.
+        experiments (Mapping[str, Study]): Experiments by name.
         script (str): Source of plotly.js.
     """
     files = resources.files("mgnni.html_report") / "page_files"
@@ -181,7 +182,7 @@ def _per_experiment(
     )
 
 
-def _trainings(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> str:
+def _trainings(results: Sequence[Result], experiments: Mapping[str, Study]) -> str:
     """Return the parts of the trainings, together for each of several experiments."""
     curves = [read_curves(one.folder) for one in results]
     lines = 3 * sum(min(len(one), MAX_RUNS) for one in curves)

@@ -8,14 +8,15 @@ from typing import Any
 from mgnni.data.metric_names import gain
 from mgnni.html_report.figure import FRAME, MUTED, ROW, SERIES, Figure, axis, markers, rows_layout
 from mgnni.html_report.labels import labels, of_experiment
-from mgnni.html_report.paper import Experiment, paper_score
+from mgnni.html_report.paper import paper_score
 from mgnni.html_report.results import Result
 from mgnni.html_report.text import DASH, factor, metric_name, percent, score
+from mgnni.reproduce.study import Study
 
 COLUMNS = ("Mean ± std", "Lowest run", "Highest run")
 
 
-def score_figures(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> list[Figure]:
+def score_figures(results: Sequence[Result], experiments: Mapping[str, Study]) -> list[Figure]:
     """Return the scores as one figure per experiment, column and metric."""
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for one in results:
@@ -23,7 +24,7 @@ def score_figures(results: Sequence[Result], experiments: Mapping[str, Experimen
     return [_score_figure(group, experiments) for group in groups.values()]
 
 
-def _score_figure(results: Sequence[Result], experiments: Mapping[str, Experiment]) -> Figure:
+def _score_figure(results: Sequence[Result], experiments: Mapping[str, Study]) -> Figure:
     metric = results[0].metric
     papers = [paper_score(one, experiments) for one in results]
     by = factor(metric)

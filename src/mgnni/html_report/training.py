@@ -13,10 +13,11 @@ from mgnni.html_report.curves import Curve
 from mgnni.html_report.details import attention_figure, confusion_figure, curve_figures
 from mgnni.html_report.figure import figures_html
 from mgnni.html_report.numbers import number_facts, number_figures
-from mgnni.html_report.paper import Experiment, paper_score
+from mgnni.html_report.paper import paper_score
 from mgnni.html_report.portfolio import portfolio_part
 from mgnni.html_report.results import Result
 from mgnni.html_report.text import DASH, Html, duration, metric_name, percent, score, size, table
+from mgnni.reproduce.study import Study
 
 TEST_LABELS = (
     "This score was chosen with the labels it is tested on. It is no estimate for new data, and "
@@ -28,7 +29,7 @@ def training_part(
     result: Result,
     curves: dict[tuple[int, int], Curve],
     points: int,
-    experiments: Mapping[str, Experiment],
+    experiments: Mapping[str, Study],
     level: int,
 ) -> Iterator[str]:
     """Yield what the page says about a training.
@@ -37,7 +38,7 @@ def training_part(
         result (Result): The training.
         curves (dict): Its learning curves.
         points (int): Largest number of points of a curve.
-        experiments (Mapping[str, Experiment]): Experiments by name.
+        experiments (Mapping[str, Study]): Experiments by name.
         level (int): Level of the headings.
     """
     report = result.report
@@ -68,7 +69,7 @@ def _unbroken(command: str) -> str:
     return " ".join(f"<span>{one}</span>" if one.startswith("--") else one for one in words)
 
 
-def _facts(result: Result, experiments: Mapping[str, Experiment]) -> Iterator[tuple[str, str]]:
+def _facts(result: Result, experiments: Mapping[str, Study]) -> Iterator[tuple[str, str]]:
     report, protocol = result.report, result.report["protocol"]
     runs = len(result.runs)
     of = f"mean ± standard deviation of {runs} runs" if runs > 1 else "one run"

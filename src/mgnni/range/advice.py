@@ -10,7 +10,7 @@ import torch
 from mgnni.errors import check_int
 from mgnni.range.bounds import distance_bound, symmetric_bound
 from mgnni.range.chain import line_influence
-from mgnni.range.study import Study
+from mgnni.range.study import Ranges
 
 LARGEST = 4096  # scale up to which advice is looked for
 GAMMAS = (0.8, 0.9, 0.95, 0.99)
@@ -77,13 +77,13 @@ def _least(gamma: float, holds: Callable[[float, int], bool]) -> int | None:
     return high
 
 
-def recommend(study: Study, *, symmetric: bool) -> str:
+def recommend(study: Ranges, *, symmetric: bool) -> str:
     """Returns in words which of the measured settings suffice, or what would, and why.
 
     One line per statement.
 
     Args:
-        study (Study): What was measured.
+        study (Ranges): What was measured.
         symmetric (bool): Whether the graph is undirected.
     """
     hops = study.longest

@@ -1,10 +1,11 @@
-"""Distances in hops: breadth-first search from several nodes at once."""
+"""Distances in hops."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 from torch_geometric.utils import to_undirected
 
@@ -29,20 +30,19 @@ def hops_to(propagation: Propagation, nodes: Tensor) -> Tensor:
         - **nodes:** ``(count,)``
         - **output:** ``(count, num_nodes)``, int32, one column for each :math:`p`; -1 for no path
     """
-    pattern = propagation.pattern
-    crow, col = (part.cpu().numpy().astype(np.int64) for part in (pattern.crow, pattern.col))
-    used = propagation.values.detach().cpu().numpy() != 0  # entries may be zero where degrees are
-    if not used.all():
-        counted = np.concatenate([[0], np.cumsum(used)])
-        crow, col = counted[crow], col[used]
-    start = check_nodes(nodes, propagation.num_nodes).cpu().numpy()
-    size = max(AT_ONCE // max(propagation.num_nodes, 1), 1)
-    parts = [
-        _search(crow, col, start[begin : begin + size]) for begin in range(0, len(start), size)
-    ]
-    if not parts:
-        return torch.empty(0, propagation.num_nodes, dtype=torch.int32)
-    return torch.from_numpy(np.concatenate(parts))
+    pattern, count = propagation.pattern, propagation.num_nodes
+    entries = (propagation.values != 0, pattern.col, pattern.crow)
+    arrays = tuple(one.cpu().numpy() for one in entries)
+    graph = csr_array(arrays, shape=(count, count), copy=True)  # the next line writes into it
+    graph.eliminate_zeros()  # entries of P may be zero where degrees are
+    starts = check_nodes(nodes, count).cpu().numpy()
+    found = torch.empty(len(starts), count, dtype=torch.int32)
+    size = max(AT_ONCE // max(count, 1), 1)
+    for begin in range(0, len(starts) if count else 0, size):
+        part = dijkstra(graph, indices=starts[begin : begin + size], unweighted=True)
+        part[np.isinf(part)] = -1
+        found[begin : begin + size] = torch.from_numpy(part)
+    return found
 
 
 def hops_from(propagation: Propagation, nodes: Tensor) -> Tensor:
@@ -110,27 +110,3 @@ def check_nodes(nodes: Tensor, num_nodes: int) -> Tensor:
             f"{nodes.dtype}, shape {tuple(nodes.shape)}); use torch.tensor([0, 1])"
         )
     return nodes.long()
-
-
-def _search(
-    crow: NDArray[np.int64], col: NDArray[np.int64], start: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    """All searches advance by one hop at a time; a place is a pair of search and node."""
-    count, nodes = len(start), len(crow) - 1
-    distance = np.full(count * nodes, -1, dtype=np.int32)
-    finder = np.empty(count * nodes, dtype=np.int32)
-    place = np.arange(count) * nodes + start
-    hop = 0
-    while len(place):
-        distance[place] = hop
-        node = place % nodes
-        degree = crow[node + 1] - crow[node]
-        # The positions of all neighbours in `col`, one run per place.
-        run = np.repeat(crow[node] - np.cumsum(degree) + degree, degree)
-        found = np.repeat(place - node, degree) + col[run + np.arange(len(run))]
-        found = found[distance[found] < 0]
-        order = np.arange(len(found), dtype=np.int32)
-        finder[found] = order
-        place = found[finder[found] == order]  # each place once
-        hop += 1
-    return distance.reshape(count, nodes)

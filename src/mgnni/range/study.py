@@ -49,7 +49,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class RangeOf:
+class SettingRange:
     r"""What was measured for a setting, and what is claimed about it.
 
     Attributes:
@@ -93,7 +93,7 @@ class RangeOf:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Ranges:
     """The range of a graph.
 
     Attributes:
@@ -101,7 +101,7 @@ class Study:
         nodes (Tensor): The measured nodes.
         longest (int): Largest number of hops from any node to a measured one: the diameter if all
             nodes were measured.
-        ranges (tuple of RangeOf): One entry per setting.
+        ranges (tuple of SettingRange): One entry per setting.
 
     Shapes:
         - **nodes:** ``(count,)``
@@ -110,7 +110,7 @@ class Study:
     theta: float
     nodes: Tensor
     longest: int
-    ranges: tuple[RangeOf, ...]
+    ranges: tuple[SettingRange, ...]
 
 
 def study_range(
@@ -121,7 +121,7 @@ def study_range(
     samples: int | None = None,
     labeled: Tensor | None = None,
     seed: int = 0,
-) -> Study:
+) -> Ranges:
     r"""Measures the range of a graph for several settings.
 
     All settings share their products with the operator, so many cost little more than one.
@@ -160,7 +160,7 @@ def study_range(
         _range_of(propagation, setting, profile, theta, entries, pairs)
         for setting, profile in zip(settings, profiles, strict=True)
     ]
-    return Study(theta, nodes, longest, tuple(ranges))
+    return Ranges(theta, nodes, longest, tuple(ranges))
 
 
 def _range_of(
@@ -170,7 +170,7 @@ def _range_of(
     theta: float,
     entries: Tensor,
     pairs: Tensor | None,
-) -> RangeOf:
+) -> SettingRange:
     gamma, scale = setting.gamma, setting.scale
     rate = contraction(propagation, abs(setting.eigenvalue), gamma, scale)
     symmetric = propagation.symmetric and propagation.norm.kind == "frobenius"
@@ -180,7 +180,7 @@ def _range_of(
     measured = profile.effective_range(theta)
     exponent = hops.double() / scale
     shrunk = (gamma * setting.eigenvalue) ** exponent / (1 - gamma)
-    return RangeOf(
+    return SettingRange(
         setting,
         profile,
         measured,

@@ -33,7 +33,7 @@ REPORT = "report.json"
 PREVIOUS = "report.previous.json"  # of model.pt, while a training goes on for more epochs
 FILES = ("config.json", "log.jsonl", "state.pt", "model.pt", REPORT, PREVIOUS, "report.html")
 PORTFOLIO = "portfolio.json"  # written before the training, see mgnni.train.auto
-JOURNAL = "journal.log"  # of a search, see mgnni.train.study
+JOURNAL = "journal.log"  # of a search, see mgnni.train.trial_queue
 DELETE = "delete it to train from the beginning"
 
 

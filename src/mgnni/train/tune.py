@@ -20,7 +20,7 @@ from mgnni.train.setup import find_training
 from mgnni.train.source import Source
 
 if TYPE_CHECKING:
-    from mgnni.train.study import Study
+    from mgnni.train.trial_queue import TrialQueue
 
 PRESET = "preset.json"
 TRIALS = 50
@@ -199,14 +199,14 @@ def run_search(
     """
     check_int("jobs", jobs)
     check_optuna()
-    from mgnni.train.study import Study
+    from mgnni.train.trial_queue import TrialQueue
     from mgnni.train.workers import work_together
 
     header = search_header(search, source)
     output.mkdir(parents=True, exist_ok=True)
-    study = Study(output, search, header, resume)
-    work_together(study, header, jobs, on_progress)
-    result = make_result(study, header, about)
+    queue = TrialQueue(output, search, header, resume)
+    work_together(queue, header, jobs, on_progress)
+    result = make_result(queue, header, about)
     with atomic_write(output / PRESET) as file:
         file.write(to_json(result).encode())
     return result
@@ -243,15 +243,17 @@ def search_header(search: Search, source: Source) -> dict[str, Any]:
     }
 
 
-def make_result(study: Study, header: dict[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of ``preset.json`` for a study that is complete.
+def make_result(
+    queue: TrialQueue, header: dict[str, Any], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the content of ``preset.json`` for a search whose trials are all done.
 
     Args:
-        study (Study): The study.
+        queue (TrialQueue): Its trials.
         header (dict[str, Any]): Its :func:`search_header`.
         about (Mapping[str, Any]): More for the result: preset, options, command.
     """
-    search, trials = study.search, study.done()
+    search, trials = queue.search, queue.done()
     best = trials[0]
     if best["state"] != "complete":
         error = next(one["error"] for one in trials if one["state"] == "failed")
@@ -284,5 +286,5 @@ def make_result(study: Study, header: dict[str, Any], about: Mapping[str, Any]) 
         "data": header["data"],
         "versions": header["versions"],
         "commit": commit(),
-        "seconds": study.seconds(),
+        "seconds": queue.seconds(),
     }

@@ -1,4 +1,4 @@
-"""The study of a search: an Optuna journal that several processes share and can continue.
+"""The trials of a search, in an Optuna journal that several processes share and can continue.
 
 All trials are enqueued beforehand, so their parameters depend neither on the number of processes
 nor on interruptions. A process claims a trial under the lock of the folder, and keeps the lock of
@@ -51,7 +51,7 @@ class _Lock(JournalFileOpenLock):
         self.lock.release()
 
 
-class Study:
+class TrialQueue:
     """The trials of a search in a folder.
 
     Args:
