@@ -52,7 +52,8 @@ def experiment(kind: str) -> Experiment:
 def train(folder: Path, mesh: dict[str, Any] | None, rank: int, *, kind: str = "node") -> None:
     torch.set_num_threads(1)
     processes = None if mesh is None else start_mesh(**mesh, device="cpu")
-    fit.train(experiment(kind), folder, (folder / "config.json").exists(), mesh=processes)
+    resume = (folder / "config.json").exists()
+    fit.train(experiment(kind), folder, resume=resume, mesh=processes)
 
 
 def lose(folder: Path, way: signal.Signals, silence: float, rank: int) -> int:

@@ -8,6 +8,7 @@ import torch
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
 
+from mgnni import Propagation
 from mgnni.errors import ArgumentError
 from mgnni.range import hops
 from mgnni.range.hops import hops_from, hops_to

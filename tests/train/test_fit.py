@@ -253,7 +253,7 @@ def test_what_was_broken_off_goes_on(tmp_path):
     broken_off(tmp_path / "part", experiment(), 5)
     assert files(tmp_path / "part") == {"config.json", "log.jsonl", "state.pt"}
     heard = []
-    part = train(experiment(), tmp_path / "part", True, heard.append)
+    part = train(experiment(), tmp_path / "part", resume=True, on_epoch=heard.append)
     assert heard[0].epoch in (2, 3, 4, 5)  # from the last checkpoint, not from the beginning
     for a, b in zip(whole.weights, part.weights, strict=True):
         assert_same_bits(a, b)
@@ -289,7 +289,7 @@ def test_another_training_does_not_go_on_here(name, tmp_path):
     broken_off(tmp_path, experiment(), 3)
     before = {file: (tmp_path / file).read_bytes() for file in files(tmp_path)}
     with pytest.raises(DataError, match=f"holds another training, with {what}"):
-        train(make(), tmp_path, True)
+        train(make(), tmp_path, resume=True)
     assert {file: (tmp_path / file).read_bytes() for file in files(tmp_path)} == before
 
 
@@ -298,7 +298,7 @@ def test_other_versions_do_not_go_on_here(tmp_path, monkeypatch):
     newer = {**report.versions(), "torch": "99.0"}
     monkeypatch.setattr(report, "versions", lambda: newer)
     with pytest.raises(DataError, match=r"versions\.torch = .*asked for: '99\.0'"):
-        train(experiment(), tmp_path, True)
+        train(experiment(), tmp_path, resume=True)
 
 
 def test_a_damaged_state_can_be_deleted(tmp_path):
@@ -306,17 +306,17 @@ def test_a_damaged_state_can_be_deleted(tmp_path):
     state = tmp_path / "state.pt"
     state.write_bytes(state.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"state\.pt: .*delete it to train from the beginning"):
-        train(experiment(), tmp_path, True)
+        train(experiment(), tmp_path, resume=True)
     state.unlink()
     with pytest.warns(UserWarning, match="no checkpoint to resume from"):
-        again = train(experiment(), tmp_path, True)
+        again = train(experiment(), tmp_path, resume=True)
     assert_same_bits(again.weights[0], train(experiment()).weights[0])
 
 
 def test_a_folder_in_use_is_left_alone(tmp_path):
     def intrude(epoch):
         with pytest.raises(DataError, match="another process is training here"):
-            train(experiment(), tmp_path, True)
+            train(experiment(), tmp_path, resume=True)
 
     train(experiment(epochs=2), tmp_path, on_epoch=intrude)
     assert "report.json" in files(tmp_path)
@@ -340,13 +340,13 @@ def test_resuming_without_a_checkpoint_starts_from_the_beginning_and_says_so(tmp
         fitted = fit(node_task(1), output=new, resume=True, **SHORT)
     assert fitted.report["score"]["n"] == 1
     notes = []
-    fitted = train(experiment(), tmp_path / "other", True, on_note=notes.append)
+    fitted = train(experiment(), tmp_path / "other", resume=True, on_note=notes.append)
     assert [str(tmp_path / "other") in note for note in notes] == [True]
-    train(experiment(), tmp_path / "other", True, on_note=notes.append)
+    train(experiment(), tmp_path / "other", resume=True, on_note=notes.append)
     assert len(notes) == 1  # complete: there is nothing to say
     (tmp_path / "killed").mkdir()  # before its first checkpoint
     (tmp_path / "killed/config.json").write_bytes((tmp_path / "other/config.json").read_bytes())
-    again = train(experiment(), tmp_path / "killed", True, on_note=notes.append)
+    again = train(experiment(), tmp_path / "killed", resume=True, on_note=notes.append)
     assert len(notes) == 2
     assert_same_bits(again.weights[0], fitted.weights[0])
 
@@ -369,7 +369,7 @@ def test_seconds_add_up(tmp_path, monkeypatch):
     def later(epoch):
         clock[0] += 10.0
 
-    fitted = train(experiment(), tmp_path, True, later)
+    fitted = train(experiment(), tmp_path, resume=True, on_epoch=later)
     assert fitted.report["seconds"] == 80.0
 
 

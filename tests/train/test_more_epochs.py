@@ -92,8 +92,8 @@ def test_an_interrupted_training_goes_on_past_its_limit(tmp_path: Path, kind: st
     with pytest.raises(KeyboardInterrupt):
         train(experiment(kind, 6), parts, on_epoch=stop_after(4 if kind == "together" else 9))
     with pytest.raises(KeyboardInterrupt):  # before the first epoch is saved
-        train(experiment(kind, 12), parts, True, on_epoch=stop_after(1))
-    assert_same(train(experiment(kind, 12), parts, True), expected, parts, whole)
+        train(experiment(kind, 12), parts, resume=True, on_epoch=stop_after(1))
+    assert_same(train(experiment(kind, 12), parts, resume=True), expected, parts, whole)
 
 
 def test_the_previous_report_is_kept_until_the_longer_training_is_complete(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_the_previous_report_is_kept_until_the_longer_training_is_complete(tmp_p
     train(short, tmp_path)
     before = (tmp_path / "report.json").read_bytes()
     with pytest.raises(KeyboardInterrupt):
-        train(long, tmp_path, True, on_epoch=stop)
+        train(long, tmp_path, resume=True, on_epoch=stop)
     assert not (tmp_path / "report.json").exists()
     assert (tmp_path / "report.previous.json").read_bytes() == before
-    train(long, tmp_path, True)
+    train(long, tmp_path, resume=True)
     assert json.loads((tmp_path / "report.json").read_text())["config"]["epochs"] == 8
     assert not (tmp_path / "report.previous.json").exists()
 
@@ -118,7 +118,7 @@ def test_a_training_whose_runs_had_all_stopped_stays_as_it_is(tmp_path: Path) ->
     assert not (tmp_path / "state.pt").exists()
     before = (tmp_path / "report.json").read_bytes()
     notes: list[str] = []
-    train(experiment("together", 90), tmp_path, True, on_note=notes.append)
+    train(experiment("together", 90), tmp_path, resume=True, on_note=notes.append)
     assert notes == ["all runs had stopped early, so that more epochs change nothing"]
     assert (tmp_path / "report.json").read_bytes() == before
 
@@ -131,22 +131,22 @@ def test_what_cannot_go_on_is_refused_and_kept(tmp_path: Path) -> None:
     cosine, plain = tmp_path / "cosine", tmp_path / "plain"
     train(asked(4, schedule="cosine"), cosine)
     with pytest.raises(DataError, match=r"schedule cosine cannot go on after its 4 epochs .*: 6"):
-        train(asked(6, schedule="cosine"), cosine, True)
+        train(asked(6, schedule="cosine"), cosine, resume=True)
     train(asked(4), plain)
     with pytest.raises(DataError, match=r"config\.epochs = 4 \(asked for: 3\)"):
-        train(asked(3), plain, True)
+        train(asked(3), plain, resume=True)
     with pytest.raises(DataError, match=r"config\.lr = 0\.01 \(asked for: 0\.02\)"):
-        train(asked(6, lr=0.02), plain, True)
+        train(asked(6, lr=0.02), plain, resume=True)
     shutil.copytree(plain, tmp_path / "bare")
     (tmp_path / "bare" / "state.pt").unlink()
     with pytest.raises(DataError, match=r"has no state\.pt to go on from"):
-        train(asked(6), tmp_path / "bare", True)
+        train(asked(6), tmp_path / "bare", resume=True)
     for folder in (cosine, plain, tmp_path / "bare"):
         report = json.loads((folder / "report.json").read_text())
         assert report["config"]["epochs"] == 4
     periodic = tmp_path / "periodic"
     train(asked(4, schedule="cosine", lr_period=3), periodic)
-    made = train(asked(6, schedule="cosine", lr_period=3), periodic, True)
+    made = train(asked(6, schedule="cosine", lr_period=3), periodic, resume=True)
     assert_same_bits(made.weights[0], train(asked(6, schedule="cosine", lr_period=3)).weights[0])
 
 

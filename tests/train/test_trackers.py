@@ -89,7 +89,7 @@ def test_nothing_is_told_of_a_training_that_was_complete(hosted, tmp_path):
     made = experiment(1)
     train(made, tmp_path)
     with make_tracker(name, made, tmp_path) as tracker:
-        tracker.finish(train(made, tmp_path, True, tracker.after(ignore)).report)
+        tracker.finish(train(made, tmp_path, resume=True, on_epoch=tracker.after(ignore)).report)
     assert [what for what, _ in told] == ["init", "finish"]
 
 

@@ -246,7 +246,7 @@ class Train(Command):
         if self.resume:
             check_resumable(output)
         if mesh is not None and mesh.rank > 0:
-            train(experiment, output, self.resume, mesh=mesh)
+            train(experiment, output, resume=self.resume, mesh=mesh)
             return  # the first process reports
         try:
             with training_folder(output, self.checkpoint_every):
@@ -263,9 +263,16 @@ class Train(Command):
                     follow_training(len(runs), config.epochs, config.patience) as clock,
                     make_tracker(self.log, experiment, output) as tracker,
                 ):
-                    after, first = tracker.after(clock), None if chooses else describe
-                    asked = self.resume, after, _note, first, state, mesh
-                    fitted = train(experiment, output, *asked)
+                    fitted = train(
+                        experiment,
+                        output,
+                        resume=self.resume,
+                        on_epoch=tracker.after(clock),
+                        on_note=_note,
+                        on_start=None if chooses else describe,
+                        start=state,
+                        mesh=mesh,
+                    )
                     tracker.finish(fitted.report or {})
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

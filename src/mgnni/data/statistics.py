@@ -46,15 +46,15 @@ class Summary:
     def place(self, published: float) -> str:
         """Return where a published number lies: ``inside``, ``above`` or ``below`` the interval.
 
-        Without an interval, it is compared with the means of the single seeds.
-
         Args:
             published (float): The number, in percent.
+
+        Returns:
+            str: Empty if there is no interval.
         """
-        low, high = self.low, self.high
-        if low is None or high is None:
-            low, high = min(self.seeds.values()), max(self.seeds.values())
-        return "below" if published < low else "above" if published > high else "inside"
+        if self.low is None or self.high is None:
+            return ""
+        return "below" if published < self.low else "above" if published > self.high else "inside"
 
 
 def scores(report: Mapping[str, Any], rule: str) -> dict[tuple[int, int], float] | None:

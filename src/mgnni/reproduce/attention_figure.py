@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from typing import IO, Any
+from typing import IO
 
 from mgnni.figures import COLORS, FAINT, INK, new_figure, plain_axes
-from mgnni.reproduce.sheet import Found, value_of
-from mgnni.reproduce.study import Cell, Study
-
-
-def values_shown(found: Found, entry: str) -> list[tuple[Cell, Any]]:
-    """Return the cells whose report has an entry, with its content.
-
-    Args:
-        found (Mapping[Cell, Stored]): Cells, and what is stored of them.
-        entry (str): Name of the entry.
-    """
-    values = ((cell, value_of(one.report, entry)) for cell, one in found.items())
-    return [(cell, value) for cell, value in values if value is not None]
+from mgnni.reproduce.sheet import Found, values_shown
+from mgnni.reproduce.study import Study
 
 
 def attention_figure(study: Study, found: Found, file: IO[bytes]) -> bool:

@@ -7,9 +7,8 @@ from statistics import fmean, stdev
 from typing import IO, TYPE_CHECKING, Any
 
 from mgnni.figures import COLORS, FAINT, INK, new_figure, plain_axes
-from mgnni.reproduce.attention_figure import values_shown
 from mgnni.reproduce.lattice_error import FRESH, THETA, needed
-from mgnni.reproduce.sheet import Found, Sheet, changed_mark, state_notes, value_of
+from mgnni.reproduce.sheet import Found, Sheet, changed_mark, state_notes, value_of, values_shown
 from mgnni.reproduce.study import Cell, Study
 
 if TYPE_CHECKING:

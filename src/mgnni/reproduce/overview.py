@@ -72,7 +72,8 @@ def status(found: Found) -> Sheet:
     note = (
         "A cell is a model on a dataset, with all splits and seeds. inside, below, above: where "
         "the published number lies relative to the 95 % interval of ours, by the rule that made "
-        "it. Above means that it was not reached."
+        "it. Above means that it was not reached. Cells without an interval, of data with one "
+        "split, are not counted."
     )
     return Sheet("", ["experiment", "", "cells trained", *PLACES], lines, 2, (note,))
 

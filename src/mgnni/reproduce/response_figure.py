@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from mgnni.figures import COLORS, FAINT, INK, new_figure, plain_axes
-from mgnni.reproduce.attention_figure import values_shown
-from mgnni.reproduce.sheet import Found
+from mgnni.reproduce.sheet import Found, values_shown
 from mgnni.reproduce.study import Cell, Study
 
 if TYPE_CHECKING:

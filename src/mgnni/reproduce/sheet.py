@@ -84,6 +84,11 @@ def changed_mark(stored: Stored) -> str:
     return CHANGED if stored.state == OTHER else ""
 
 
+def titled(title: str, block: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the lines of a row of the table, the first of them with its title."""
+    return [[title if not place else "", *line] for place, line in enumerate(block)]
+
+
 def parts(study: Study) -> dict[str, list[str]]:
     """Return the names of the columns by the part of the table they are in."""
     found: dict[str, list[str]] = {}
@@ -121,3 +126,14 @@ def value_of(report: Mapping[str, Any] | None, *path: str) -> Any:
     for name in path:
         found = None if found is None else found.get(name)
     return found
+
+
+def values_shown(found: Found, entry: str) -> list[tuple[Cell, Any]]:
+    """Return the cells whose report has an entry, with its content.
+
+    Args:
+        found (Mapping[Cell, Stored]): Cells, and what is stored of them.
+        entry (str): Name of the entry.
+    """
+    values = ((cell, value_of(one.report, entry)) for cell, one in found.items())
+    return [(cell, value) for cell, value in values if value is not None]

@@ -77,6 +77,8 @@ class Row:
         paper (dict, optional): Published mean and standard deviation in percent, by column.
         paper_seconds (dict, optional): Published times, one for each measure, by column.
         paper_hops (dict, optional): Published distances, in hops, by column.
+        reference (str, optional): Row whose paired difference from this one is shown; that of the
+            experiment if empty.
         note (str, optional): What a reader of the row should know.
     """
 
@@ -93,6 +95,7 @@ class Row:
     paper: dict[str, Any] = field(default_factory=dict)
     paper_seconds: dict[str, Any] = field(default_factory=dict)
     paper_hops: dict[str, int] = field(default_factory=dict)
+    reference: str = ""
     note: str = ""
 
     @property

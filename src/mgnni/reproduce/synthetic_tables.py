@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mgnni.reproduce.chain_length import KNOWN, LAST_DIGITS
 from mgnni.reproduce.sheet import (
@@ -13,6 +15,7 @@ from mgnni.reproduce.sheet import (
     parts,
     published,
     state_notes,
+    titled,
     value_of,
 )
 from mgnni.reproduce.store import Stored
@@ -28,7 +31,7 @@ RESPONSES = (
     ("last hop above 0, float64", ("ranges", "float64"), "{}"),
     ("last hop above 1e-6, exact", ("ranges", "exact"), "{}"),
     ("last hop above 1e-6, sound bound", ("ranges", "sound"), "{}"),
-    ("last hop above 1e-6, printed (Corollary 1)", ("ranges", "printed"), "{:.0f}"),
+    ("last hop above 1e-6, printed (Corollary 1)", ("ranges", "printed"), "{}"),
     ("first hop above the printed bound (Theorem 1)", ("ranges", "exceeded"), "{}"),
 )
 
@@ -46,9 +49,9 @@ def distance_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         lines, reaches = [], []
         for row in study.rows:
             block = _accuracies(row, found, names)
-            lines += [[row.title if not place else "", *one] for place, one in enumerate(block)]
+            lines += titled(row.title, block)
             block = _reaches(row, found, names)
-            reaches += [[row.title if not place else "", *one] for place, one in enumerate(block)]
+            reaches += titled(row.title, block)
         titles = [column.title for column in study.columns if column.name in names]
         sheets.append(Sheet(group, ["", "nodes of a chain", *titles], lines, left=2))
         if reaches:
@@ -60,11 +63,11 @@ def distance_tables(study: Study, found: Found, command: str) -> list[Sheet]:
         "is better, the tolerance limits the range, not the model.",
         *_weighted_note(found),
         f"Reach: distance up to which at least {100 * KNOWN:.0f} % of the test nodes of all runs "
-        "are right; none if the nearest nodes are not. Rows without any are left out.",
+        "are right; none if the nearest nodes are not. Rows without any are left out. A single run "
+        "that failed to train can lower it, even to none.",
         *state_notes(study, found, command),
     ]
-    first = sheets[0]
-    sheets[0] = Sheet(first.title, first.header, first.rows, first.left, notes)
+    sheets[0] = replace(sheets[0], notes=notes)
     return sheets
 
 
@@ -136,7 +139,7 @@ def response_tables(study: Study, found: Found, command: str) -> list[Sheet]:
                 block.append(
                     ["numerically 0, paper", *("" if one is None else str(one) for one in paper)]
                 )
-        lines += [[row.title if not place else "", *one] for place, one in enumerate(block)]
+        lines += titled(row.title, block)
     header = ["", "", *(column.title for column in study.columns)]
     return [Sheet("", header, lines, left=2, notes=tuple(state_notes(study, found, command)))]
 
@@ -146,6 +149,8 @@ def _response(cell: tuple[Cell, Stored] | None, path: Sequence[str], form: str) 
     value = None if cell is None else value_of(cell[1].report, "response", *path)
     if cell is None or value is None:
         return ""
+    if path[-1] == "printed":  # the corollary says that hops are below this number
+        value = math.ceil(value) - 1
     measured = path[-1] in ("float32", "float64", "exact")  # which end with the chain
     whole = measured and value == cell[0].options["length"] - 1
     return f"{'all ' * whole}{form.format(value)}{changed_mark(cell[1])}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mgnni.data.rules import DEFAULT_RULE, get_rule
 from mgnni.data.statistics import CONFIDENCE, difference, ratio_of_rows, scores, summarize
@@ -17,11 +18,13 @@ from mgnni.reproduce.sheet import (
     percent,
     published,
     state_notes,
+    titled,
     value_of,
 )
 from mgnni.reproduce.store import MISSING, Stored
 from mgnni.reproduce.study import Cell, Row, Study
 
+FEW = 20  # epochs below which "once" is within the fluctuation of their times
 MEASURES = {"epoch": "s per epoch", "total": "s in total", "once": "s once, before"}
 
 
@@ -41,12 +44,8 @@ def accuracy_tables(study: Study, found: Found, command: str) -> list[Sheet]:
     told = [f"{name}{get_rule(name).mark}: {get_rule(name).description}." for name in rules]
     runs = "ours: mean ± standard deviation over all splits and seeds, in percent."
     about = [runs, *told, *sheets[0].notes, *state_notes(study, found, command)]
-    sheets[0] = _with_notes(sheets[0], about)
+    sheets[0] = replace(sheets[0], notes=about)
     return sheets
-
-
-def _with_notes(sheet: Sheet, notes: Sequence[str]) -> Sheet:
-    return Sheet(sheet.title, sheet.header, sheet.rows, sheet.left, tuple(notes))
 
 
 def _has_numbers(sheet: Sheet) -> bool:
@@ -75,7 +74,7 @@ def _scores(study: Study, found: Found, group: str, names: Sequence[str]) -> She
             other = ["" if cell is None else ours(found[cell], rule) for cell in here]
             if any(other) and shown != {rule}:
                 block.append([f"ours, {rule}", *other])
-        lines += [[row.title if not place else "", *line] for place, line in enumerate(block)]
+        lines += titled(row.title, block)
     notes = [f"Not trained yet: {'; '.join(empty)}."] if empty else []
     return Sheet(group, ["", "", *(column.title for column in columns)], lines, 2, notes)
 
@@ -106,7 +105,7 @@ def _places(found: Found) -> list[Sheet]:
                     f"{summary.mean:.2f}{changed_mark(one)}",
                     interval,
                     " ".join(f"{value:.1f}" for value in seeds),
-                    summary.place(number[0]),
+                    summary.place(number[0]) or "no interval",
                 ]
             )
     if not lines:
@@ -119,8 +118,8 @@ def _places(found: Found) -> list[Sheet]:
             lines,
             left=3,
             notes=(
-                "The interval is that of the mean over splits, after averaging over seeds. With "
-                "one split, the published number is compared with the single seeds.",
+                "The interval is that of the mean over splits, after averaging over seeds. Data "
+                "with one split have none.",
             ),
         )
     ]
@@ -129,31 +128,28 @@ def _places(found: Found) -> list[Sheet]:
 def _differences(study: Study, found: Found) -> list[Sheet]:
     """Return the paired differences between the reference row and the others."""
     cells = {(cell.row.name, cell.column.name): cell for cell in found}
-    titles = [row.title for row in study.rows if row.name == study.reference]
-    if not titles:  # the experiment has no reference, or its row was not asked for
-        return []
+    titles = {row.name: row.title for row in study.rows}
     sheets = []
     for names in parts(study).values():
         columns = [one for one in study.columns if one.name in names]
         lines = []
         for row in study.rows:
-            here = [
-                _difference(
-                    found, cells.get((study.reference, one.name)), cells.get((row.name, one.name))
-                )
-                for one in columns
+            first = row.reference or study.reference
+            pairs = [
+                (cells.get((first, one.name)), cells.get((row.name, one.name))) for one in columns
             ]
-            if row.name != study.reference and any(here):
-                lines.append([f"{titles[0]} − {row.title}", *here])
+            here = [_difference(found, *pair) for pair in pairs]
+            if row.name != first and any(here):
+                lines.append([f"{titles[first]} − {row.title}", *here])
         if lines:
             sheets.append(Sheet("Paired differences", ["", *(one.title for one in columns)], lines))
     note = (
         f"Points, with {100 * CONFIDENCE:.0f} % intervals of a paired t-test over splits, corrected"
         f" for shared training data. Scores are those of the rule {DEFAULT_RULE}, where available. "
-        f"Bold: the interval does not contain 0. {CHANGED} One of the two was made with other "
-        "settings or fewer runs."
+        f"Bold: the interval does not contain 0, and neither row is marked {CHANGED}, for other "
+        "settings or fewer runs. The intervals are not corrected for their number."
     )
-    return [*sheets[:-1], _with_notes(sheets[-1], [note])] if sheets else []
+    return [*sheets[:-1], replace(sheets[-1], notes=[note])] if sheets else []
 
 
 def _difference(found: Found, reference: Cell | None, other: Cell | None) -> str:
@@ -184,7 +180,7 @@ def seconds_tables(study: Study, found: Found, command: str) -> list[Sheet]:
             for place, measure in enumerate(study.measures)
             for line in _times(study, row, found, place, measure)
         ]
-        lines += [[row.title if not place else "", *line] for place, line in enumerate(block)]
+        lines += titled(row.title, block)
     devices = sorted({one.report["device"] for one in found.values() if one.report})
     notes = [f"Measured on {', '.join(devices)}."] if devices else []
     notes += state_notes(study, found, command)
@@ -200,6 +196,8 @@ def _times(study: Study, row: Row, found: Found, place: int, measure: str) -> li
         paper.append("" if not number or number[place] is None else f"{number[place]:g}")
         one = found[cells[column.name]] if column.name in cells else Stored(MISSING)
         taken = value_of(one.report, "timing", measure)
+        if measure == "once" and one.report and one.report["runs"][0]["epochs"] < FEW:
+            taken = None
         own.append("" if taken is None else f"{taken:.3g}{changed_mark(one)}")
     lines = [[f"{MEASURES[measure]}, paper", *paper]] if any(paper) else []
     return [*lines, [f"{MEASURES[measure]}, ours", *own]]

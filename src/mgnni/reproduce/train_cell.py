@@ -56,7 +56,7 @@ def train_cell(
         deterministic=on_cpu,
         jobs=1 if multiprocessing.parent_process() is not None else jobs,
     )
-    return train(experiment, folder, True, on_epoch, lambda note: None)
+    return train(experiment, folder, resume=True, on_epoch=on_epoch, on_note=lambda note: None)
 
 
 def report_of(fitted: Fitted) -> dict[str, Any]:

@@ -149,20 +149,30 @@ def fit(
     if resume and folder is not None:
         check_resumable(folder)
     _warn_about(source, config)
-    experiment = Experiment(source, config, runs, rule, together, device, deterministic, jobs=jobs)
+    experiment = Experiment(
+        source,
+        config,
+        runs,
+        rule,
+        together=together,
+        device=device,
+        deterministic=deterministic,
+        jobs=jobs,
+    )
     state = None
     if model == AUTO:
         chosen = choose(experiment, changes, folder, resume, budget)
         experiment, state = chosen.experiment, chosen.state
     shown = progress if mesh is None or mesh.rank == 0 else False
     with epoch_bar(experiment.config.epochs, shown, on_epoch) as follow:
-        return train(experiment, folder, resume, follow, start=state, mesh=mesh)
+        return train(experiment, folder, resume=resume, on_epoch=follow, start=state, mesh=mesh)
 
 
 @settings_restored()
 def train(
     experiment: Experiment,
     output: Path | None = None,
+    *,
     resume: bool = False,
     on_epoch: OnEpoch | None = None,
     on_note: Callable[[str], None] | None = None,
@@ -192,8 +202,12 @@ def train(
     on_note = on_note or warnings.warn
     if resume and output is None:
         raise ArgumentError("'resume' needs 'output', the folder to continue in")
-    about = experiment.config.precision, experiment.deterministic
-    fabric = make_fabric(experiment.device, *about, None if mesh is None else mesh.device)
+    fabric = make_fabric(
+        experiment.device,
+        experiment.config.precision,
+        deterministic=experiment.deterministic,
+        own=None if mesh is None else mesh.device,
+    )
     jobs = 1 if mesh is not None else count_jobs(experiment, fabric.device)
     with one_thread(experiment.single_threaded(fabric.device)):
         training, began = Training(experiment, fabric, mesh), time.perf_counter()

@@ -21,11 +21,10 @@ from mgnni.layers.blocks import state_names
 from mgnni.models.base import GraphModel
 from mgnni.plain_data import from_dict
 from mgnni.train.config import Config
-from mgnni.train.decision import Prediction, decide
 from mgnni.train.ensemble import build_model, meta_model
 from mgnni.train.folder import load_checkpoint, save_checkpoint
 from mgnni.train.inputs import input_graphs, model_inputs
-from mgnni.train.outputs import model_outputs
+from mgnni.train.prediction import Prediction, decide, model_outputs
 from mgnni.train.report import versions
 from mgnni.train.runs import Run, best_run
 from mgnni.train.weight_check import check_weights
