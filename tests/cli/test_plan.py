@@ -64,6 +64,16 @@ def test_terms_are_stored_and_trained_on(tmp_path, capsys):
     assert max(report["relative_error_bound"]) < 1e-3
     assert main(["minibatch", terms, "--output", model]) == 2
     assert "finished training" in capsys.readouterr().err
+    table = tmp_path / "predictions.csv"
+    assert main(["predict", model, terms, "--output", str(table), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["rows"], sum(summary["predicted"].values())) == (600, 600)
+    header, *rows = table.read_text().splitlines()
+    assert header.startswith('"id","prediction","label","split","p_0"')
+    assert header.endswith('"scale_1","scale_2"')
+    tested = [row.split(",") for row in rows if row.split(",")[3] == '"test"']
+    right = sum(row[1] == row[2] for row in tested) / len(tested)
+    assert right == pytest.approx(report["accuracy"]["test"])
     # The same training as an option of mgnni train.
     again = ["--output", str(tmp_path / "again"), *options, "--json"]
     assert main(["train", "--precomputed", terms, *again]) == 0
@@ -88,6 +98,29 @@ def test_two_trainings_on_terms_do_not_share_a_folder(tmp_path, capsys):
     assert f"{model}: another process is training here; wait for it, or choose another" in error
     assert [path.name for path in model.iterdir()] == [".lock"]
     assert main(command) == 0  # the other one has ended
+
+
+@pytest.mark.parametrize(
+    ("graph", "options", "message"),
+    [
+        ("terms", ["--run-number", "0"], "--run-number is for models of mgnni train"),
+        ("terms", ["--delimiter", ";"], "--delimiter is for models of mgnni train"),
+        ("chains", [], "must be the output folder of mgnni precompute"),
+        ("run", [], "sweep.json: cannot be read"),
+    ],
+)
+def test_a_model_of_terms_predicts_for_terms_only(
+    graph, options, message, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["synthetic", "--nodes", "50", "--edges", "100", "--num-features", "2"]
+    assert main(["precompute", *arguments, "--output", "terms"]) == 0
+    assert main(["minibatch", "terms", "--epochs", "1", "--output", "run"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "run", graph, *options]) in (1, 2)
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
 
 
 def test_a_refused_command_leaves_no_empty_folder(tmp_path, capsys, monkeypatch):

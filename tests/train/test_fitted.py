@@ -18,9 +18,7 @@ from torch_geometric.utils import to_undirected
 from mgnni.data.tables.schema import TableOptions
 from mgnni.disk.generate import generate_graph
 from mgnni.disk.precompute import precompute
-from mgnni.disk.sweep import Sweep
 from mgnni.errors import ArgumentError, DataError, DataWarning
-from mgnni.models.precomputed import PrecomputedMGNNI
 from mgnni.train.fit import fit
 from mgnni.train.fitted import FORMAT, Fitted
 from mgnni.train.minibatch import train_rows
@@ -326,11 +324,8 @@ def test_a_model_of_mini_batches_is_refused_with_what_reads_it(tmp_path):
     with pytest.raises(DataError) as caught:
         Fitted.load(tmp_path / "rows")
     message = str(caught.value)
-    assert "model.pt: is a model of mgnni minibatch, which only PrecomputedMGNNI reads" in message
-    assert "PrecomputedMGNNI(...).model.load_state_dict" in message
-    model = PrecomputedMGNNI(5, 4, 3, Sweep.open(terms).terms)
-    state = torch.load(tmp_path / "rows" / "model.pt", weights_only=True)["state"]
-    model.model.load_state_dict(state)
+    assert "model.pt: is a model of mgnni minibatch, for stored terms" in message
+    assert "predict with: mgnni predict MODEL TERMS" in message
 
 
 VALUES = [

@@ -12,7 +12,7 @@ from mgnni.disk.sweep import Sweep
 from mgnni.errors import ArgumentError, ConvergenceError, DataError
 from mgnni.train import minibatch
 from mgnni.train.minibatch import train_rows
-from mgnni.train.row_training import RowOptions, RowTraining
+from mgnni.train.row_training import RowOptions, RowTraining, certificate
 from mgnni.train.store_task import store_task
 from mgnni.train.terms_source import find_stored_graph
 
@@ -68,7 +68,7 @@ def test_terms_that_do_not_suffice_stop_the_training(terms, monkeypatch):
     monkeypatch.setattr(type(sweep.terms), "errors", lambda self: [1.0] * len(self.index))
     training = RowTraining(sweep, OPTIONS)
     with pytest.raises(ConvergenceError, match="certified residual"):
-        training.certificate()
+        certificate(training.model, sweep)
 
 
 def test_a_graph_without_labels_cannot_be_trained_on(terms):

@@ -87,4 +87,4 @@ class Minibatch(Command):
         if self.json:
             sys.stdout.write(to_json(report))
             return
-        show_training(report, output)
+        show_training(report, output, self.terms)

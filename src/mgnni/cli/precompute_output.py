@@ -91,7 +91,7 @@ def show_terms(folder: Path, quiet: bool) -> dict[str, Any]:
     return found
 
 
-def show_training(report: dict[str, Any], output: Path) -> None:
+def show_training(report: dict[str, Any], output: Path, terms: Path) -> None:
     """Print the result of a training by mini-batches."""
     scores = ", ".join(f"{k} {100 * v:.2f} %" for k, v in report["accuracy"].items())
     baseline = report["baseline"]
@@ -102,4 +102,5 @@ def show_training(report: dict[str, Any], output: Path) -> None:
         f"certified error of the states, relative to the bias: at most "
         f"{max(report['relative_error_bound']):.1e}\n"
         f"{report['seconds']:.0f} s; model.pt and report.json in {output}\n"
+        f"Predict with: mgnni predict {output} {terms}\n"
     )

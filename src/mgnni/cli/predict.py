@@ -30,8 +30,12 @@ class Predict(Command):
     split if GRAPH is what the model was trained on, the probability of each class, and the weight
     of each scale. A model of numbers predicts them in the units of its training data.
 
+    MODEL can also be the output folder of mgnni minibatch. GRAPH is then the output folder of mgnni
+    precompute that it was trained on.
+
     Example: mgnni predict runs/topics new-graph/ --output topics.csv
     Example: mgnni predict runs/texas texas --run-number 3
+    Example: mgnni predict runs/large /data/terms --output large.parquet
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"run": "--run-number"}
@@ -65,19 +69,86 @@ class Predict(Command):
 
     def run(self) -> None:
         """Read the graph, predict, write and print."""
-        check_data(self.graph)
+        if not (Path(self.graph) / "sweep.json").exists():
+            check_data(self.graph)
         options = benchmark_options(self.option)
         self._check_model()
         # Imported late because they are slow to import.
         from mgnni.cli.predict_output import show_predictions
-        from mgnni.data.tables.predictions import check_target, write_numbers, write_predictions
-        from mgnni.train.fitted import Fitted
-        from mgnni.train.trained_rows import trained_rows
+        from mgnni.data.tables.predictions import check_target
+        from mgnni.train.row_predictions import is_row_model
 
         folder = self.model if self.model.is_dir() else self.model.parent
         output = self.output or folder / "predictions.csv"
         overwrite = self.overwrite or self.output is None
         check_target(output, overwrite)
+        path = self.model / "model.pt" if self.model.is_dir() else self.model
+        if is_row_model(path):
+            summary = self._predict_rows(path, output, overwrite)
+        else:
+            summary = self._predict(folder, output, overwrite, options)
+        if self.json:
+            sys.stdout.write(to_json(summary))
+        else:
+            show_predictions(summary)
+
+    def _predict_rows(self, path: Path, output: Path, overwrite: bool) -> dict[str, Any]:
+        """Predict with a model of mgnni minibatch, from stored terms; return the summary."""
+        from mgnni.data.tables.predictions import write_predictions
+        from mgnni.train.row_predictions import predict_rows
+
+        unused = {
+            "--run-number": self.run_number is not None,
+            "--option": bool(self.option),
+            "--delimiter": self.delimiter is not None,
+        }
+        for name, given in unused.items():
+            if given:
+                raise UsageError(
+                    f"{name} is for models of mgnni train (got a model of mgnni minibatch); leave "
+                    "it out"
+                )
+        if benchmark_named(self.graph) is not None:
+            raise UsageError(
+                "GRAPH must be the output folder of mgnni precompute for a model of mgnni "
+                f"minibatch (got the benchmark {self.graph}); give the folder of its terms"
+            )
+        found = predict_rows(path, Path(self.graph), self.threshold)
+        write_predictions(
+            output,
+            found.ids,
+            found.classes,
+            *found.prediction,
+            found.scales,
+            labels=found.labels,
+            split=found.split,
+            overwrite=overwrite,
+        )
+        counts = found.prediction.chosen.sum(0).tolist()
+        return self._summary(
+            output,
+            rows=len(found.ids),
+            split=None,
+            seed=found.seed,
+            best_of=1,
+            threshold=self.threshold,
+            predicted=dict(zip(found.classes, counts, strict=True)),
+        )
+
+    def _summary(self, output: Path, **about: Any) -> dict[str, Any]:
+        """Return what is printed as JSON."""
+        names = {"command": "predict", "model": str(self.model), "graph": self.graph}
+        return {**names, "output": str(output), **{"warnings": [], "notes": [], **about}}
+
+    def _predict(
+        self, folder: Path, output: Path, overwrite: bool, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Predict with a model of mgnni train; return the summary."""
+        from mgnni.data.tables.predictions import write_numbers, write_predictions
+        from mgnni.train.fitted import Fitted
+        from mgnni.train.trained_rows import trained_rows
+
+        check_data(self.graph)  # also refuses stored terms
         fitted = Fitted.load(self.model)
         graphs, ids, labels, notes, warnings = self._graphs(fitted, options)
         number = fitted.best if self.run_number is None else self.run_number
@@ -102,26 +173,18 @@ class Predict(Command):
         split = trained_rows(folder, fitted, number, self.graph, options)
         write(fitted.states, split=split, **given)
         run = fitted.runs[number]
-        summary = {
-            "command": "predict",
-            "model": str(self.model),
-            "graph": self.graph,
-            "output": str(output),
-            "rows": len(ids),
-            "split": run.split,
-            "seed": run.seed,
-            "best_of": sum(map(bool, fitted.val)) if self.run_number is None else 1,
-            "threshold": fitted.threshold(self.run_number)
-            if self.threshold is None
-            else self.threshold,
+        usual = fitted.threshold(self.run_number) if self.threshold is None else self.threshold
+        return self._summary(
+            output,
+            rows=len(ids),
+            split=run.split,
+            seed=run.seed,
+            best_of=sum(map(bool, fitted.val)) if self.run_number is None else 1,
+            threshold=usual,
             **about,
-            "warnings": list(warnings),
-            "notes": list(notes),
-        }
-        if self.json:
-            sys.stdout.write(to_json(summary))
-        else:
-            show_predictions(summary)
+            warnings=list(warnings),
+            notes=list(notes),
+        )
 
     def _check_model(self) -> None:
         """Refuse a model that is not there, and say if the arguments seem to be swapped."""

@@ -19,7 +19,8 @@ def show_predictions(summary: Mapping[str, Any]) -> None:
         summary (Mapping[str, Any]): What ``mgnni predict --json`` prints.
     """
     console = console_for(80)
-    which = f"the model of split {summary['split']}, seed {summary['seed']}"
+    split = "" if summary["split"] is None else f"split {summary['split']}, "
+    which = f"the model of {split}seed {summary['seed']}"
     if summary["best_of"] > 1:
         which += f", best of {summary['best_of']} on validation"
     rows = counted(summary["rows"], "row")

@@ -215,7 +215,9 @@ class Precompute:
 
 
 def _described(graph: StoredGraph) -> dict[str, Any]:
-    return {**asdict(graph), "folder": str(graph.folder.resolve())}
+    found = {**asdict(graph), "folder": str(graph.folder.resolve())}
+    del found["class_names"]  # they do not change the terms
+    return found
 
 
 def _square(x: Tensor) -> float:

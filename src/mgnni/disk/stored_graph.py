@@ -9,13 +9,14 @@ A folder with these NumPy files is a stored graph:
 ``x.npy``       features, shape ``(num_nodes, features)``, float32
 ``y.npy``       class of each node, int64; optional
 ``part.npy``    uint8: 0 unlabelled, 1 training, 2 validation, 3 test; optional
-``graph.json``  number of nodes, entries, features and classes, and whether P is symmetric
+``graph.json``  number of nodes, entries, features and classes, names of the classes if they have
+                any, and whether P is symmetric
 ==============  ====================================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ class StoredGraph:
         name (str, optional): Name of the data. (default: :obj:`"graph"`)
         origin (str, optional): What it was made from, to recognise other data of the same name;
             empty if not known. (default: :obj:`""`)
+        class_names (tuple[str, ...], optional): Names of the classes; empty if they have none.
+            (default: :obj:`()`)
     """
 
     folder: Path
@@ -62,6 +65,7 @@ class StoredGraph:
     normalization: str
     name: str = "graph"
     origin: str = ""
+    class_names: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, folder: Path) -> StoredGraph:
@@ -70,7 +74,10 @@ class StoredGraph:
         try:
             if data.pop("format") != FORMAT:
                 raise ValueError("format")
-            graph = cls(folder, **data)
+            names = tuple(str(name) for name in data.pop("class_names", ()))
+            graph = cls(folder, **data, class_names=names)
+            if names and len(names) < graph.classes:
+                raise ValueError("class_names")
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"{folder / NAME}: must describe a stored graph of format {FORMAT} (got other "
@@ -139,6 +146,7 @@ def store_graph(
     part: Tensor | None = None,
     name: str = "graph",
     origin: str = "",
+    class_names: Sequence[str] = (),
 ) -> StoredGraph:
     """Write a graph that is in memory.
 
@@ -151,6 +159,7 @@ def store_graph(
             (default: :obj:`None`)
         name (str, optional): Name of the data. (default: :obj:`"graph"`)
         origin (str, optional): What it was made from. (default: :obj:`""`)
+        class_names (Sequence[str], optional): Names of the classes. (default: :obj:`()`)
 
     Shapes:
         - **x:** ``(num_nodes, features)``
@@ -171,7 +180,7 @@ def store_graph(
     for key, value in arrays.items():
         if value is not None:
             np.save(folder / f"{key}.npy", value.cpu().numpy())
-    classes = 0 if y is None else int(y.max()) + 1
+    classes = len(class_names) if class_names or y is None else int(y.max()) + 1
     graph = StoredGraph(
         folder,
         pattern.num_nodes,
@@ -182,6 +191,7 @@ def store_graph(
         propagation.normalization,
         name,
         origin,
+        tuple(class_names),
     )
     graph.save()
     return graph

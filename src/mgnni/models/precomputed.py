@@ -95,6 +95,11 @@ class PrecomputedMGNNI(nn.Module):
             if isinstance(part, Dropout):  # a mask of features would need other terms
                 part.p = 0.0
 
+    @property
+    def gamma(self) -> float:
+        r"""The factor :math:`\gamma` of the equations."""
+        return self._layer.gamma
+
     def input_matrix(self) -> Tensor:
         r"""Returns :math:`V`, with the constant :math:`b` as its last row.
 
@@ -108,11 +113,20 @@ class PrecomputedMGNNI(nn.Module):
         channels = self.model.in_channels
         return torch.eye(channels + int(self.constant), channels, device=self._device)
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return the logits of some nodes, given their terms."""
+    def forward(
+        self, rows: Tensor, *, return_attention: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return the logits of some nodes, given their terms.
+
+        Args:
+            rows (Tensor): Terms of these nodes.
+            return_attention (bool, optional): Whether to return the tuple ``(logits, weights)``
+                with the weight of each scale at each node. (default: :obj:`False`)
+        """
         bias = rows[:, 0] @ self.input_matrix().to(rows.dtype)  # the first term is X itself
         z = self.model.fused_states(self.states(rows), bias)
-        return self.model.read_out(z, None, None, 0)[0]
+        out, weight = self.model.read_out(z, None, None, 0)
+        return (out, weight) if return_attention else out
 
     def states(self, rows: Tensor) -> Tensor:
         """Return the equilibria of all scales at some nodes.

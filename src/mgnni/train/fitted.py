@@ -30,10 +30,11 @@ from mgnni.train.runs import Run, best_run
 from mgnni.train.weight_check import check_weights
 
 KIND, FORMAT = "mgnni-model", 1
+ROW_KIND = "mgnni-row-model"  # of mgnni.train.minibatch
 NOT_A_MODEL = "is not a model of mgnni; pass the model.pt of a training"
-ROW_MODEL = (  # of mgnni.train.minibatch
-    "is a model of mgnni minibatch, which only PrecomputedMGNNI reads, in Python: load its 'state' "
-    "with PrecomputedMGNNI(...).model.load_state_dict, or pass the model.pt of mgnni train"
+ROW_MODEL = (
+    "is a model of mgnni minibatch, for stored terms; predict with: mgnni predict MODEL TERMS, or "
+    "pass the model.pt of mgnni train"
 )
 
 
@@ -260,9 +261,9 @@ class Fitted:
                 f"{path}: no such file; the folder of a complete training has a model.pt"
             )
         content = load_checkpoint(path)
-        if content.pop("kind", None) != KIND:
-            rows = content.keys() == {"options", "state"}
-            raise DataError(f"{path}: {ROW_MODEL if rows else NOT_A_MODEL}")
+        kind = content.pop("kind", None)
+        if kind != KIND:
+            raise DataError(f"{path}: {ROW_MODEL if kind == ROW_KIND else NOT_A_MODEL}")
         found, writer = content.pop("format", None), content.pop("versions", None)
         if not (isinstance(found, int) and found == FORMAT):
             version = writer.get("mgnni", "unknown") if isinstance(writer, dict) else "unknown"

@@ -16,9 +16,11 @@ from mgnni.disk.sweep import Sweep
 from mgnni.distributed.mesh import ProcessMesh
 from mgnni.errors import ArgumentError
 from mgnni.files import atomic_write, to_json
+from mgnni.train.fitted import ROW_KIND
 from mgnni.train.folder import DELETE, Folder, load_checkpoint, save_checkpoint
 from mgnni.train.report import commit, device_name, peak_memory, versions
-from mgnni.train.row_training import RowOptions, RowTraining
+from mgnni.train.row_predictions import identity
+from mgnni.train.row_training import RowOptions, RowTraining, certificate
 
 SAVE_EVERY = 30.0  # seconds between checkpoints
 STATE, MODEL, REPORT = "state.pt", "model.pt", "report.json"
@@ -102,7 +104,14 @@ def _last_state(output: Path) -> dict[str, Any] | None:
 
 
 def _finish(output: Path, training: RowTraining, report: dict[str, Any]) -> None:
-    arguments = {"options": asdict(training.options), "state": training.model.model.state_dict()}
+    arguments = {
+        "kind": ROW_KIND,
+        "options": asdict(training.options),
+        "graph": identity(training.sweep.graph),
+        "scales": list(training.sweep.terms.scales),
+        "gamma": training.model.gamma,
+        "state": training.model.model.state_dict(),
+    }
     save_checkpoint(output / MODEL, arguments)
     with atomic_write(output / REPORT) as file:
         file.write(to_json(report).encode())
@@ -119,6 +128,7 @@ def _baseline(training: RowTraining) -> float | None:
 
 def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, Any]:
     graph, terms = training.sweep.graph, training.sweep.terms
+    stats = certificate(training.model, training.sweep)
     best = max(one["val_accuracy"] for one in training.history)  # of the weights that were kept
     return {
         "format": 1,
@@ -135,7 +145,7 @@ def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, A
         "accuracy": {"val": best, "test": training.evaluate(TEST)[1]},
         "baseline": _baseline(training),
         "history": training.history,
-        "relative_error_bound": [one.relative_error_bound for one in training.certificate()],
+        "relative_error_bound": [one.relative_error_bound for one in stats],
         "seconds": seconds,
         "resumed": resumed,
         "peak_memory": peak_memory(training.device),

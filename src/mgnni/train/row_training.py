@@ -76,6 +76,48 @@ class RowOptions:
         check_choice("device", self.device, DEVICES)
 
 
+def make_row_model(sweep: Sweep, options: RowOptions) -> PrecomputedMGNNI:
+    """Return a model of stored terms, with initial weights.
+
+    Args:
+        sweep (Sweep): The stored terms.
+        options (RowOptions): Hyperparameters.
+    """
+    graph = sweep.graph
+    chosen = {} if options.gamma is None else {"gamma": options.gamma}
+    terms = sweep.terms if options.tol is None else replace(sweep.terms, tol=options.tol)
+    with torch.random.fork_rng(devices=[]):  # the random numbers of the caller stay the same
+        torch.default_generator.manual_seed(options.seed)
+        return PrecomputedMGNNI(
+            graph.features,
+            options.hidden_channels or graph.features,
+            graph.classes,
+            terms,
+            constant=sweep.constant,
+            input_map=options.input_map,
+            dropout=options.dropout,
+            **chosen,
+        )
+
+
+def certificate(model: PrecomputedMGNNI, sweep: Sweep) -> tuple[SolveStats, ...]:
+    """Return the certified error of the states; raise if it exceeds the tolerance.
+
+    Args:
+        model (PrecomputedMGNNI): The model.
+        sweep (Sweep): Its stored terms.
+    """
+    stats = model.certify(sweep.gram).forward
+    for one in stats:
+        if not one.converged:
+            raise ConvergenceError(
+                f"stored terms: their certified residual at scale {one.scale} is "
+                f"{one.relative_residual:.1e} (tol={one.tol:g}); raise tol, or compute terms "
+                "with a smaller one or with storage float32"
+            )
+    return stats
+
+
 class RowTraining:
     """A training in progress; see :func:`mgnni.train.minibatch.train_rows`.
 
@@ -93,21 +135,7 @@ class RowTraining:
                 "store the graph again with them"
             )
         self.device = torch.device(find_device(options.device)) if mesh is None else mesh.device
-        chosen = {} if options.gamma is None else {"gamma": options.gamma}
-        terms = sweep.terms if options.tol is None else replace(sweep.terms, tol=options.tol)
-        with torch.random.fork_rng(devices=[]):  # the random numbers of the caller stay the same
-            torch.default_generator.manual_seed(options.seed)
-            model = PrecomputedMGNNI(
-                graph.features,
-                options.hidden_channels or graph.features,
-                graph.classes,
-                terms,
-                constant=sweep.constant,
-                input_map=options.input_map,
-                dropout=options.dropout,
-                **chosen,
-            )
-        self.model = model.to(self.device)
+        self.model = make_row_model(sweep, options).to(self.device)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=options.lr, weight_decay=options.weight_decay
         )
@@ -196,21 +224,9 @@ class RowTraining:
         loss, right = (self._sum(found) / max(count, 1)).tolist()
         return loss, right
 
-    def certificate(self) -> tuple[SolveStats, ...]:
-        """Return the certified error of the states; raise if it exceeds the tolerance."""
-        stats = self.model.certify(self.sweep.gram).forward
-        for one in stats:
-            if not one.converged:
-                raise ConvergenceError(
-                    f"stored terms: their certified residual at scale {one.scale} is "
-                    f"{one.relative_residual:.1e} (tol={one.tol:g}); raise tol, or compute terms "
-                    "with a smaller one or with storage float32"
-                )
-        return stats
-
     def end_epoch(self) -> None:
         """Validate, and keep the weights if they are the best."""
-        self.certificate()
+        certificate(self.model, self.sweep)
         val_loss, accuracy = self.evaluate(VAL)
         loss = self.loss / len(self.nodes[TRAIN])
         if not np.isfinite([loss, val_loss]).all():

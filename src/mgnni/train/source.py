@@ -42,12 +42,14 @@ class Source:
         origin: Where the data come from, for the report.
         given: Options of the benchmark, roles of columns and number of drawn splits that were
             given, as plain data, for the report.
+        ids: Ids of the rows of files; ``None`` for a benchmark.
     """
 
     task: Task
     schema: Schema | None
     origin: str
     given: Mapping[str, Any] = field(default_factory=dict)
+    ids: Any = field(default=None, repr=False)
 
     @property
     def preset(self) -> str:
@@ -115,7 +117,7 @@ def find_source(
     given = _given(None, tables, None if task.splits else num_splits, folds)
     task = _with_splits(task, num_splits, folds)
     origin = str(Path(data).resolve()) if isinstance(data, (str, Path)) else file.name
-    return Source(task, file.schema, origin, given)
+    return Source(task, file.schema, origin, given, file.ids)
 
 
 def describe_source(source: Source, config: Config) -> dict[str, Any]:

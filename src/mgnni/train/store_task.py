@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,7 +16,9 @@ from mgnni.graph.propagation import Propagation
 NUMBERS = dict(zip(("train", "val", "test"), (TRAIN, VAL, TEST), strict=True))
 
 
-def store_task(task: Task, folder: Path, split: int = 0, origin: str = "") -> StoredGraph:
+def store_task(
+    task: Task, folder: Path, split: int = 0, origin: str = "", ids: Any = None
+) -> StoredGraph:
     """Write the graph of a task, with the labels and the split.
 
     Args:
@@ -23,6 +26,7 @@ def store_task(task: Task, folder: Path, split: int = 0, origin: str = "") -> St
         folder (Path): The folder.
         split (int, optional): The split. (default: :obj:`0`)
         origin (str, optional): Description of its source. (default: :obj:`""`)
+        ids (pyarrow.ChunkedArray or range, optional): Ids of the nodes. (default: :obj:`None`)
     """
     if task.unit != "node" or task.multilabel or task.regression:
         raise ArgumentError(
@@ -43,4 +47,8 @@ def store_task(task: Task, folder: Path, split: int = 0, origin: str = "") -> St
         rows = task.rows(split, name)
         part[rows] = NUMBERS[name]
         y[rows] = all_labels(task)[rows]  # written down, not trained on
-    return store_graph(folder, propagation, graph.x, y, part, task.name, origin)
+    if ids is not None:  # before the graph, which is complete with its graph.json
+        from mgnni.data.tables.row_ids import write_ids  # needs pyarrow, as the files did
+
+        write_ids(folder, ids)
+    return store_graph(folder, propagation, graph.x, y, part, task.name, origin, task.classes)

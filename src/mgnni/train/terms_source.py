@@ -48,11 +48,12 @@ def find_stored_graph(
         return generate_graph(
             folder, nodes, edges, features, seed=seed, origin=origin, on_progress=on_progress
         )
-    task = find_source(data, options=options, tables=tables).task
+    source = find_source(data, options=options, tables=tables)
+    task = source.task
     origin = f"data {fingerprint(task)}, split {split}"
     if (folder / NAME).exists():
         return _checked(StoredGraph.open(folder), task.name, origin)
-    return store_task(task, folder, split, origin)
+    return store_task(task, folder, split, origin, source.ids)
 
 
 def _checked(found: StoredGraph, name: str, origin: str) -> StoredGraph:
