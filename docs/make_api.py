@@ -61,6 +61,7 @@ SUBMODULES = {
     "mgnni.disk.sweep": ("Sweep",),
     "mgnni.models.precomputed": ("PrecomputedMGNNI",),
     "mgnni.train.minibatch": ("train_rows",),
+    "mgnni.train.row_predictions": ("RowPredictions", "predict_rows"),
     "mgnni.train.row_training": ("RowOptions",),
     "mgnni.data.rules": ("RunHistory", "Rule", "Score", "get_rule"),
     "mgnni.data.split": ("Split", "stratified_folds", "stratified_holdout", "random_splits"),
