@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 import torch
 from sklearn import metrics as sklearn_metrics
+from torch_geometric.data import Data
 
 from mgnni.data.assessment.assess import assess, constant_scores
 from mgnni.data.assessment.bootstrap import SEED, bootstrap, draw, interval
 from mgnni.data.assessment.calibration import calibration, reliability_sums
 from mgnni.data.assessment.curves import POINTS, binary_curves
-from mgnni.data.assessment.summary import class_table
+from mgnni.data.assessment.summary import class_table, summarize
 from mgnni.data.assessment.threshold import best_threshold, positive_probability
 from mgnni.data.metric_names import OF_CLASSES
 from mgnni.data.metrics import confusion_counts
+from mgnni.data.split import fold_splits
+from mgnni.data.task import Task
 
 
 def scored(rows: int, classes: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -199,6 +202,22 @@ def test_too_few_rows_have_no_interval_and_the_reason_is_given(replicates, rows,
     assert ends is None
     assert found is not None
     assert reason in found
+
+
+def test_a_class_with_few_test_rows_in_one_fold_has_no_interval():
+    # 40 rows, 8 of them positive, in 4 folds: pooled there are 8, but 2 in each fold.
+    labels = (torch.arange(40) % 5 == 0).long()
+    graph = Data(x=torch.ones(40, 1), edge_index=torch.empty(2, 0, dtype=torch.long))
+    folds = fold_splits(labels, 4, 0.25, 0)
+    scores = torch.stack([torch.zeros(40), torch.arange(40.0) % 7 - 3], 1)
+    found = {}
+    for metric in ("roc_auc", "accuracy"):
+        task = Task("folds", [graph], labels, folds, "ab", metric=metric)
+        assessed = [task.assess(scores[task.rows(fold, "test")], fold) for fold in range(4)]
+        found[metric] = summarize(task, range(4), assessed, [None] * 4, 0)
+    assert found["accuracy"]["interval"] is not None
+    assert found["roc_auc"]["interval"] is None
+    assert found["roc_auc"]["no_interval"] == "the smallest class has 2 test rows, fewer than 5"
 
 
 def test_large_data_are_resampled_less_often_and_in_blocks(monkeypatch):

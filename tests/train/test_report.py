@@ -246,12 +246,14 @@ def test_an_empty_graph_has_a_fingerprint():
     none = torch.from_numpy(np.empty((2, 0), dtype=np.int64))  # with strides of its own
     graphs = [
         Data(x=torch.ones(2, 1), edge_index=none),
-        Data(x=torch.ones(0, 1), edge_index=none),
+        Data(x=torch.ones(0, 1), edge_index=none, edge_weight=torch.ones(1).expand(1)[1:]),
+        Data(x=torch.ones(1, 1), edge_index=none, edge_weight=torch.ones(1).expand(3)[3:]),
         Data(x=torch.ones(1, 1), edge_index=torch.zeros(2, 1, dtype=torch.long)),
     ]
+    assert graphs[2].edge_weight.stride() == (0,), "as in a column that was sorted out"
     split = Split.of(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
-    task = Task("few", graphs, torch.tensor([0, 1, 0]), [split], "ab", level="graph")
-    assert fingerprint(task) != fingerprint(task.with_graphs([graphs[2], *graphs[1:]]))
+    task = Task("few", graphs, torch.tensor([0, 1, 0, 1]), [split], "ab", level="graph")
+    assert fingerprint(task) != fingerprint(task.with_graphs([graphs[3], *graphs[1:]]))
 
 
 def test_the_versions_that_decide():

@@ -163,8 +163,7 @@ def fingerprint(task: Task) -> str:
         tensors += [task.targets(index, part) for part in ("train", "val")]
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        # Flattened, since an empty tensor of any other shape cannot be viewed as bytes.
-        digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().data)
+        digest.update(numpy.ascontiguousarray(tensor.detach().cpu().numpy()))
     return digest.hexdigest()[:16]
 
 
@@ -179,7 +178,7 @@ def split_fingerprints(task: Task) -> list[str]:
         tensors = [task.rows(index, part) for part in PARTS]
         for tensor in (*tensors, *(task.targets(index, part) for part in ("train", "val"))):
             digest.update(f"{tuple(tensor.shape)}".encode())
-            digest.update(tensor.double().flatten().view(torch.uint8).numpy().data)
+            digest.update(numpy.ascontiguousarray(tensor.double().numpy()))
         found.append(digest.hexdigest()[:16])
     return found
 

@@ -109,8 +109,8 @@ def interval(
     Args:
         replicates (Sequence[Sequence[float]]): Results of :func:`bootstrap`, one row per run.
         rows (int): Number of different test rows of all runs.
-        smallest (int, optional): Number of them in the smallest class, for a metric that weights
-            all classes equally. (default: :obj:`None`)
+        smallest (int, optional): Number of test rows of the smallest class of any run, for a metric
+            that weights all classes equally. (default: :obj:`None`)
 
     Returns:
         tuple: A dictionary with ``low``, ``high``, ``level`` and the number of ``resamples``, and

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from mgnni.data.assessment.assess import DECIDED
 from mgnni.data.assessment.bootstrap import interval
@@ -109,14 +110,21 @@ def class_table(
 def _sizes(task: Task, splits: Sequence[int]) -> tuple[int, int | None]:
     """Returns the number of different test rows of some splits, and that of the smallest class.
 
-    The latter is ``None`` if the metric does not weight all classes equally.
+    The latter is the smallest one in the test set of any split, since the metric is computed for
+    each split. It is ``None`` if the metric does not weight all classes equally.
     """
-    rows = torch.unique(torch.cat([task.rows(split, "test") for split in set(splits)]))
+    tests = [task.rows(split, "test") for split in sorted(set(splits))]
+    total = torch.unique(torch.cat(tests)).numel()
     if task.metric in ("accuracy", "micro_f1"):
-        return rows.numel(), None
+        return total, None
+    return total, min(_smallest_class(task, rows) for rows in tests)
+
+
+def _smallest_class(task: Task, rows: Tensor) -> int:
+    """Returns the number of rows of the smallest class that occurs among some rows."""
     labels = all_labels(task)[rows]
     counts = labels.sum(0) if task.multilabel else torch.bincount(labels)
-    return rows.numel(), int(counts[counts > 0].min()) if bool((counts > 0).any()) else 0
+    return int(counts[counts > 0].min()) if bool((counts > 0).any()) else 0
 
 
 def _shared(assessed: Sequence[Found]) -> list[str]:
