@@ -58,9 +58,16 @@ def train(kind: str, dtype: torch.dtype, mesh: ProcessMesh | None) -> dict[str, 
     """Ten steps; logits and gradients of the first one, and the parameters after the last."""
     torch.manual_seed(0)
     tol = 1e-6 if dtype is torch.float32 else 1e-10
-    options = {"scales": (1, 2), "gamma": 0.3, "dropout": 0.0, "tol": tol, "skip": True}
+    options: dict[str, Any] = {
+        "scales": (1, 2),
+        "gamma": 0.3,
+        "dropout": 0.0,
+        "tol": tol,
+        "skip": True,
+    }
     directions = "both" if kind == "dir" else "in"
-    model = MGNNI(FEATURES, 6, CLASSES, **options, directions=directions).to(dtype)
+    options |= {"directions": directions, "batch_norm": kind == "out"}
+    model = MGNNI(FEATURES, 6, CLASSES, **options).to(dtype)
     operator, (x, y, w) = graph(kind, dtype), data(dtype)
     if mesh is not None:
         operator = shard(operator, mesh, parts(kind, mesh.rows))

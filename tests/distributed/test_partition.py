@@ -135,6 +135,8 @@ def test_what_needs_the_whole_graph_is_refused(mesh):
         MGNNI(4, 4, 2, level="graph")(x, sharded)
     with pytest.raises(ArgumentError, match="must hold the whole graph"):
         make_model("ignn", 4, 4, 2)(x, sharded)
+    with pytest.raises(ArgumentError, match="for a model with torch.nn.BatchNorm1d"):
+        MGNNI(4, 4, 2, head="residual")(x, sharded)
 
 
 def test_batches_learnable_weights_and_wrong_sizes_are_refused(mesh):

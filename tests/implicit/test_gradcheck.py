@@ -158,3 +158,24 @@ def test_third_derivatives_match_the_dense_solution(device):
         return torch.autograd.grad(value, leaves)
 
     assert_all_close(third(implicit), third(dense), rtol=1e-8)
+
+
+def test_derivatives_by_the_weights_of_an_undirected_graph_match_finite_differences(device):
+    # A change of one direction of an edge makes the graph directed.
+    edge_index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]], device=device)
+    edge_weight = torch.tensor([0.5, 0.5, 1.0, 1.0, 2.0, 2.0], dtype=torch.float64, device=device)
+    w, bias = weights("psd", device, CHANNELS), normal(NODES, CHANNELS, device=device)
+
+    def states(edge_weight):
+        propagation = Propagation.from_edge_index(
+            edge_index, NODES, edge_weight, dtype=torch.float64
+        )
+        return implicit(propagation, w, bias)
+
+    assert gradcheck(states, (edge_weight.requires_grad_(),), **SLACK)
+    whole = Propagation.from_edge_index(edge_index, NODES, edge_weight, dtype=torch.float64)
+    fixed = Propagation.from_edge_index(
+        edge_index, NODES, edge_weight.detach(), dtype=torch.float64
+    )
+    assert whole.normalization == fixed.normalization == "sym"
+    torch.testing.assert_close(whole.to_dense(), fixed.to_dense())

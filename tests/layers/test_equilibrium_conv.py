@@ -225,3 +225,15 @@ def test_a_weight_that_the_caller_changes_does_not_change_the_layer(device):
         conv.equilibrium.weight(x.dtype, x.device).mul_(0.1)
         torch.testing.assert_close(conv(x, edge_index), want, rtol=0, atol=0)
         torch.testing.assert_close(copy.deepcopy(conv)(x, edge_index), want, rtol=1e-6, atol=1e-9)
+
+
+def test_an_operation_in_place_may_follow_the_layer(device):
+    x, edge_index, edge_weight = inputs(device)
+    conv = EquilibriumConv(FEATURES, CHANNELS).double().to(device)
+    gradients = []
+    for relu in (torch.nn.ReLU(), torch.nn.ReLU(inplace=True)):
+        conv.zero_grad()
+        relu(conv(x, edge_index, edge_weight)).square().sum().backward()
+        gradients.append([one.grad.clone() for one in conv.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)

@@ -95,7 +95,10 @@ def build(
         kind = "sym" if undirected else "dir"
     if kind != "none" and key.numel():  # a common factor cancels, and large degrees may overflow
         weight = weight / 2.0 ** float(weight.detach().max().clamp(min=1e-300).log2().floor())
-    entries = normalize(kind, source, target, weight, num_nodes)
+    # With equal in- and out-degrees both formulas give the same entries, but only that of "dir"
+    # also has the derivative along changes that make the graph directed.
+    learned = normalization == "auto" and weight.requires_grad
+    entries = normalize("dir" if learned else kind, source, target, weight, num_nodes)
     if not bool(torch.isfinite(entries).all()):
         raise ArgumentError(
             f"'edge_weight' must span fewer orders of magnitude (got a ratio that overflows with "

@@ -37,7 +37,6 @@ class _Solved(NamedTuple):
     weights: Weights
     bias: Tensor
     solution: Solution
-    version: int  # of the states, which the caller holds too
 
 
 class Cache:
@@ -45,8 +44,7 @@ class Cache:
 
     A validation pass and the following training pass have the same weights, and often the same
     bias. Tensors are compared number by number, so a change is noticed however it was made. States
-    that the caller changed in place are recognised by their version counter. Copies and pickles of
-    a cache are empty.
+    are kept as copies. Copies and pickles of a cache are empty.
 
     Attributes:
         log (SolveLog): How the last pass was solved.
@@ -88,7 +86,6 @@ class Cache:
             last.operator() is equations.operator
             and last.weights is equations.weights
             and last.settings == (equations.scales, equations.gamma, plan.options)
-            and last.version == last.solution.z._version
         ):
             return None
         one = one_if_shared(bias)
@@ -97,7 +94,6 @@ class Cache:
         if bool(equations.operator.max_over_processes(torch.tensor(float(changed)))):
             return None
         solution = last.solution
-        # A copy: callers may change their states in place.
         return Solution(solution.z.clone(), solution.hop, solution.records)
 
     def keep_solution(self, plan: Plan, bias: Tensor, solution: Solution) -> None:
@@ -109,13 +105,12 @@ class Cache:
         size = len(z) * operator.total_nodes * z.size(-1)
         if self.previous is None or size > LARGEST or z.is_inference() or learned:
             return
-        # Detached, so that the cache does not keep the autograd graph of the pass alive.
-        kept = Solution(z.detach(), solution.hop, solution.records)
+        # A copy, as is what is returned later: callers may change their states in place, also
+        # through NumPy or DLPack, which no version counter notices.
+        kept = Solution(z.detach().clone(), solution.hop, solution.records)
         equations, one = plan.equations, one_if_shared(bias).clone()
         settings = (equations.scales, equations.gamma, plan.options)
-        self._solved = _Solved(
-            weakref.ref(operator), settings, equations.weights, one, kept, z._version
-        )
+        self._solved = _Solved(weakref.ref(operator), settings, equations.weights, one, kept)
 
     def start(self, kind: tuple[int, bool], operator: Propagation, bias: Tensor) -> Tensor | None:
         """Returns the last states of this kind over the same operator.

@@ -145,7 +145,7 @@ class EquilibriumConv(GraphModule):
         propagation = self.propagation(x, edge_index, edge_weight, batch, batch_size)
         with report_non_finite(x):
             z = self.equilibrium(self.lin(x), propagation).to(x.dtype)
-        out: Tensor = z[0] if self.fusion is None else self.fusion(z)[0]
+        out: Tensor = z[0].clone() if self.fusion is None else self.fusion(z)[0]
         return out
 
     def __repr__(self) -> str:

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
+from mgnni.distributed.propagation import ShardedPropagation
 from mgnni.errors import ArgumentError, ConvergenceError, check_choice, check_int
 from mgnni.graph.build import FLOWS
 from mgnni.graph.memo import cached_propagation
 from mgnni.graph.normalize import NORMALIZATIONS
 from mgnni.graph.propagation import Propagation
 from mgnni.layers.edge_mask import EdgeMask
+from mgnni.layers.regularization import share_batch_statistics
 from mgnni.solve.result import SolveLog
 
 
@@ -137,6 +139,8 @@ class GraphModule(nn.Module):
         if isinstance(edge_index, Propagation):
             check_same_graph(x, edge_index, edge_weight, batch, batch_size)
             self.edge_mask.check(edge_index)
+            if isinstance(edge_index, ShardedPropagation):
+                share_batch_statistics(self, edge_index.mesh)
             propagation = edge_index
         else:
             if isinstance(edge_index, Tensor) and edge_index.device != x.device:

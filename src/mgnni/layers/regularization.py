@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from mgnni.distributed.differentiable import sum_over_processes
 from mgnni.distributed.mesh import ProcessMesh
+from mgnni.distributed.propagation import needs_whole_graph
 from mgnni.kernels.dropout import dropped
 from mgnni.kernels.nvrtc import why_not
 
@@ -220,3 +222,17 @@ class BatchNorm(nn.BatchNorm1d):
             return x.mean(0)
         own = x.sum(0)
         return sum_over_processes(own * 0 if self.absent else own, self.mesh) / count
+
+
+def share_batch_statistics(model: nn.Module, mesh: ProcessMesh) -> None:
+    """Let the batch normalisation of a model use the rows of all processes.
+
+    Args:
+        model (torch.nn.Module): The model.
+        mesh (ProcessMesh): The processes, each of which has some rows.
+    """
+    for part in model.modules():
+        if isinstance(part, BatchNorm):
+            part.mesh = mesh
+        elif isinstance(part, _BatchNorm) and part.training:
+            raise needs_whole_graph("with torch.nn.BatchNorm1d, as in the head 'residual'")

@@ -163,7 +163,7 @@ def fingerprint(task: Task) -> str:
         tensors += [task.targets(index, part) for part in ("train", "val")]
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(numpy.ascontiguousarray(tensor.detach().cpu().numpy()))
+        digest.update(numpy.ascontiguousarray(tensor.detach().cpu().numpy()).data)
     return digest.hexdigest()[:16]
 
 
@@ -178,7 +178,7 @@ def split_fingerprints(task: Task) -> list[str]:
         tensors = [task.rows(index, part) for part in PARTS]
         for tensor in (*tensors, *(task.targets(index, part) for part in ("train", "val"))):
             digest.update(f"{tuple(tensor.shape)}".encode())
-            digest.update(numpy.ascontiguousarray(tensor.double().numpy()))
+            digest.update(numpy.ascontiguousarray(tensor.double().numpy()).data)
         found.append(digest.hexdigest()[:16])
     return found
 

@@ -14,7 +14,7 @@ from mgnni.distributed.mesh import ProcessMesh
 from mgnni.distributed.shard import shard
 from mgnni.errors import ArgumentError
 from mgnni.graph.propagation import Propagation
-from mgnni.layers.regularization import BatchNorm, number_rows
+from mgnni.layers.regularization import number_rows, share_batch_statistics
 from mgnni.layers.sparse_features import sparse_features
 from mgnni.train.config import Config
 from mgnni.train.node_learner import NodeLearner
@@ -61,9 +61,7 @@ class ShardedNodeLearner(NodeLearner):
         self.parts["train"] = (labels[:, here], weight[:, here])
         self.capturable = False
         number_rows(self.ensemble.model, nodes=here)
-        for part in self.ensemble.model.modules():
-            if isinstance(part, BatchNorm):
-                part.mesh = mesh
+        share_batch_statistics(self.ensemble.model, mesh)
 
     def _place_and_inputs(self) -> tuple[Tensor, tuple[Any, ...]]:
         """Return the part of the graph that this process has."""
