@@ -135,7 +135,7 @@ def test_what_needs_the_whole_graph_is_refused(mesh):
         MGNNI(4, 4, 2, level="graph")(x, sharded)
     with pytest.raises(ArgumentError, match="must hold the whole graph"):
         make_model("ignn", 4, 4, 2)(x, sharded)
-    with pytest.raises(ArgumentError, match="for a model with torch.nn.BatchNorm1d"):
+    with pytest.raises(ArgumentError, match=r"for a model with torch\.nn\.BatchNorm1d"):
         MGNNI(4, 4, 2, head="residual")(x, sharded)
 
 

@@ -10,7 +10,7 @@ from mgnni.disk.precompute import precompute
 from mgnni.disk.stored_graph import TEST, TRAIN, StoredGraph
 from mgnni.disk.sweep import Sweep
 from mgnni.errors import ArgumentError, ConvergenceError, DataError
-from mgnni.train import minibatch
+from mgnni.train import minibatch, row_training
 from mgnni.train.minibatch import train_rows
 from mgnni.train.row_training import RowOptions, RowTraining, certificate
 from mgnni.train.store_task import store_task
@@ -158,3 +158,63 @@ def test_the_report_has_the_accuracy_of_the_most_frequent_class(terms, tmp_path)
     part, y = graph.array("part"), graph.array("y")
     most = np.bincount(y[part == TRAIN]).argmax()
     assert report["baseline"] == pytest.approx((y[part == TEST] == most).mean())
+
+
+def test_a_training_ends_with_the_last_certified_weights_if_terms_do_not_suffice(
+    terms, tmp_path, monkeypatch
+):
+    options = RowOptions(**{**vars(OPTIONS), "epochs": 10})
+    report = train_rows(terms, tmp_path / "run", options)
+    bounds = []
+    honest = row_training.certificate
+
+    def later(model, sweep):
+        bounds.append(honest(model, sweep))
+        if len(bounds) > 6:
+            raise ConvergenceError("stored terms: do not suffice")
+        return bounds[-1]
+
+    assert report["stopped"] is None
+    monkeypatch.setattr(row_training, "certificate", later)
+    cut = train_rows(terms, tmp_path / "cut", options)
+    assert cut["stopped"] == "stopped after 6 epochs: stored terms: do not suffice"
+    assert cut["history"] == report["history"][:6]
+    assert cut["accuracy"]["val"] == max(one["val_accuracy"] for one in cut["history"])
+
+
+def test_more_epochs_and_another_tolerance_continue_an_interrupted_training(
+    terms, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(minibatch, "SAVE_EVERY", 0.0)
+
+    def stop(epoch, part, best):
+        if epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_rows(terms, tmp_path / "run", OPTIONS, stop)
+    longer = RowOptions(**{**vars(OPTIONS), "epochs": 5, "tol": 0.1})
+    report = train_rows(terms, tmp_path / "run", longer)
+    assert report["resumed"]
+    whole = train_rows(terms, tmp_path / "whole", RowOptions(**{**vars(OPTIONS), "epochs": 5}))
+    assert report["history"] == whole["history"]
+
+
+def test_terms_and_their_graph_can_be_moved(tmp_path):
+    graph = generate_graph(tmp_path / "a" / "graph", 60, 200, features=3, classes=2)
+    here = precompute(graph, tmp_path / "a", tol=1e-3)
+    before = train_rows(here, tmp_path / "before", OPTIONS)
+    (tmp_path / "a").rename(tmp_path / "b")
+    after = train_rows(tmp_path / "b", tmp_path / "after", OPTIONS)
+    assert after["history"] == before["history"]
+
+
+def test_a_graph_without_test_nodes_has_no_test_accuracy(tmp_path):
+    graph = generate_graph(tmp_path / "graph", 60, 200, features=3, classes=2)
+    part = np.array(graph.array("part"))
+    part[part == TEST] = 0
+    np.save(tmp_path / "graph" / "part.npy", part)
+    terms = precompute(StoredGraph.open(tmp_path / "graph"), tmp_path / "terms", tol=1e-3)
+    report = train_rows(terms, tmp_path / "run", OPTIONS)
+    assert report["accuracy"]["test"] is None
+    assert report["baseline"] is None

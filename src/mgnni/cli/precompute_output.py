@@ -93,10 +93,14 @@ def show_terms(folder: Path, quiet: bool) -> dict[str, Any]:
 
 def show_training(report: dict[str, Any], output: Path, terms: Path) -> None:
     """Print the result of a training by mini-batches."""
-    scores = ", ".join(f"{k} {100 * v:.2f} %" for k, v in report["accuracy"].items())
+    scores = ", ".join(
+        f"no {k} nodes" if v is None else f"{k} {100 * v:.2f} %"
+        for k, v in report["accuracy"].items()
+    )
     baseline = report["baseline"]
     sys.stdout.write(
         f"{report['data']}: accuracy {scores} (rule validation)\n"
+        + (f"note: {report['stopped']}\n" if report["stopped"] else "")
         + ("" if baseline is None else f"always the same class: test {100 * baseline:.2f} %\n")
         + f"hidden channels: {report['options']['hidden_channels'] or report['features']}\n"
         f"certified error of the states, relative to the bias: at most "

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mgnni.disk.matrix_file import read_rows, write_rows
+from mgnni.disk.operator_check import check_operator
 from mgnni.disk.progress import Progress, SavedProgress
 from mgnni.disk.stored_graph import StoredGraph, blocks
 from mgnni.errors import ArgumentError, DataError, check_choice
@@ -36,6 +37,7 @@ SAVE_EVERY = 5.0  # seconds between saves of the progress
 BUDGET = 2.0  # GiB for the columns of one term
 UNIT = torch.finfo(torch.float32).eps / 2
 ROWS = 2**18  # rows that are copied at a time
+GROWTH = 1e-3  # of a term over the features, by rounding
 
 OnTerm = Callable[[int, int, float], None]
 
@@ -86,6 +88,8 @@ class Precompute:
     def run(self, on_term: OnTerm) -> None:
         """Compute what is missing."""
         self.progress = self.saved.load()
+        if not (self.progress.term or self.progress.row or self.progress.column):
+            check_operator(self.graph)
         self.saved.save(self.progress)  # from now on, the folder is known to be unfinished
         saved = time.monotonic()
         rows = self.graph.rows_per_block()
@@ -175,6 +179,12 @@ class Precompute:
         if k in self.kept:
             now.roundings.append(rounding)
             now.norms.append(norm)
+            if norm > now.norms[0] * (1 + GROWTH):  # of polynomials that are at most one
+                raise DataError(
+                    f"{self.graph.folder}: must hold an operator of norm at most one (got one that "
+                    f"makes term {k} larger than the features); normalise it as '"
+                    f"{self.graph.normalization}', and remove {self.folder}"
+                )
         now.term, now.column, now.row, now.sums = k + 1, 0, 0, [0.0, 0.0, 0.0]
         self._save(k)
 

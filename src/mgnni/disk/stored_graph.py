@@ -101,6 +101,11 @@ class StoredGraph:
                 )
         return graph
 
+    def identity(self) -> dict[str, Any]:
+        """Return what distinguishes the graph from others, wherever it is, as plain data."""
+        names = ("name", "origin", "num_nodes", "nnz", "features", "classes", "normalization")
+        return {name: value for name, value in asdict(self).items() if name in names}
+
     def save(self) -> None:
         """Write the description, after all other files."""
         data = {"format": FORMAT, **asdict(self)}

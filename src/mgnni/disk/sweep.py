@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mgnni.disk.matrix_file import gather_rows
 from mgnni.disk.precompute import FORMAT, NAME, PROGRESS
+from mgnni.disk.stored_graph import NAME as GRAPH
 from mgnni.disk.stored_graph import StoredGraph
 from mgnni.errors import DataError
 from mgnni.files import read_object
@@ -64,9 +65,11 @@ class Sweep:
                 f"{folder / NAME}: must describe stored terms of format {FORMAT} (got other "
                 "fields); compute them again"
             ) from error
+        inside = folder / "graph"  # where mgnni precompute writes it, also after both were moved
+        place = inside if (inside / GRAPH).exists() else Path(place)
         scaled = data["settings"]["storage"] != "float32"
         unit = unit if scaled else torch.ones_like(unit)
-        return cls(folder, StoredGraph.open(Path(place)), terms, constant, unit, gram)
+        return cls(folder, StoredGraph.open(place), terms, constant, unit, gram)
 
     def rows(self, nodes: NDArray[np.int64]) -> Tensor:
         """Return the terms of some nodes, in float32.

@@ -156,6 +156,7 @@ def export_graphs(
         "nodes": sum(int(graph.num_nodes) for graph in graphs),
         "features": fitted.num_features,
         "feature_names": names,
+        "schema": None if fitted.schema is None else fitted.schema.to_dict(),
         "classes": list(fitted.classes),
         "multilabel": fitted.multilabel,
         "regression": fitted.regression,

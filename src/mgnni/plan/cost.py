@@ -166,8 +166,16 @@ class Problem:
     @property
     def stored_terms(self) -> int:
         """Number of terms that a precomputed sweep stores."""
-        found = StoredTerms.needed(self.scales, self.gamma, self.tol, not self.directed)
-        return len(found.index)
+        return len(self._terms.index)
+
+    @property
+    def computed_terms(self) -> int:
+        """Number of terms that are computed for it; not all of them are stored."""
+        return self._terms.index[-1] + 1
+
+    @property
+    def _terms(self) -> StoredTerms:
+        return StoredTerms.needed(self.scales, self.gamma, self.tol, not self.directed)
 
 
 def _in_groups(degrees: Tensor) -> float:

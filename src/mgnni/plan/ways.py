@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from mgnni.plan.cost import (
     step_bytes,
     step_seconds,
 )
+from mgnni.solve.columns import COLUMNS
 from mgnni.train.row_training import RowOptions
 
 USABLE = 0.9  # fraction of the memory of a device
@@ -63,7 +65,8 @@ def by_columns(problem: Problem, machine: Machine, devices: int) -> Estimate:
     size = problem.graph_bytes + (solve_bytes(problem, "low") + 2 * stack) / devices
     # Bias and states of both passes go from rows to columns, and back.
     traffic = 4 * stack / devices * (devices - 1) / devices
-    seconds = step_seconds(problem, machine, "low") / devices + traffic / machine.link
+    panels = math.ceil(len(problem.scales) * problem.channels / COLUMNS)  # that are not divided
+    seconds = step_seconds(problem, machine, "low") / min(devices, panels) + traffic / machine.link
     return Estimate(f"columns over {devices} devices", seconds, size, _fits(size, machine), traffic)
 
 
@@ -105,7 +108,7 @@ def precomputed(problem: Problem, machine: Machine, storage: int = 4) -> list[Es
     copies = 3.0 if storage == 4 else 5.5  # of a block of a term; more to round it to float16
     block = 12 * rows * problem.entries / problem.nodes + copies * 4 * width * rows
     memory = BASE + 4.0 * problem.nodes * columns + block
-    seconds = problem.stored_terms * term_seconds(problem, machine)
+    seconds = problem.computed_terms * term_seconds(problem, machine)
     epoch = epoch_seconds(problem, machine, storage)
     batch = min(RowOptions.batch_size, problem.nodes) * 4.0 * problem.stored_terms * width
     training = BASE + PER_NODE * problem.nodes + 3 * batch

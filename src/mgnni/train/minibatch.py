@@ -19,7 +19,6 @@ from mgnni.files import atomic_write, to_json
 from mgnni.train.fitted import ROW_KIND
 from mgnni.train.folder import DELETE, Folder, load_checkpoint, save_checkpoint
 from mgnni.train.report import commit, device_name, peak_memory, versions
-from mgnni.train.row_predictions import identity
 from mgnni.train.row_training import RowOptions, RowTraining, certificate
 
 SAVE_EVERY = 30.0  # seconds between checkpoints
@@ -73,7 +72,9 @@ def _train(
     """Train, write and return the report."""
     writes = mesh is None or mesh.rank == 0
     begin = saved = time.monotonic()
-    while training.epoch < training.options.epochs:
+    if not training.history:
+        certificate(training.model, training.sweep)  # terms that never suffice cost no epoch
+    while training.epoch < training.options.epochs and not training.stopped:
         best = max((one["val_accuracy"] for one in training.history), default=None)
         for part in training.train_epoch():
             tell(training.epoch + 1, part, best)
@@ -107,7 +108,7 @@ def _finish(output: Path, training: RowTraining, report: dict[str, Any]) -> None
     arguments = {
         "kind": ROW_KIND,
         "options": asdict(training.options),
-        "graph": identity(training.sweep.graph),
+        "graph": training.sweep.graph.identity(),
         "scales": list(training.sweep.terms.scales),
         "gamma": training.model.gamma,
         "state": training.model.model.state_dict(),
@@ -129,6 +130,7 @@ def _baseline(training: RowTraining) -> float | None:
 def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, Any]:
     graph, terms = training.sweep.graph, training.sweep.terms
     stats = certificate(training.model, training.sweep)
+    test = training.evaluate(TEST)[1] if len(training.nodes[TEST]) else None
     best = max(one["val_accuracy"] for one in training.history)  # of the weights that were kept
     return {
         "format": 1,
@@ -142,9 +144,10 @@ def _report(training: RowTraining, seconds: float, resumed: bool) -> dict[str, A
         "terms": len(terms.index),
         "tol": training.model.terms.tol,
         "options": asdict(training.options),
-        "accuracy": {"val": best, "test": training.evaluate(TEST)[1]},
+        "accuracy": {"val": best, "test": test},
         "baseline": _baseline(training),
         "history": training.history,
+        "stopped": training.stopped or None,
         "relative_error_bound": [one.relative_error_bound for one in stats],
         "seconds": seconds,
         "resumed": resumed,

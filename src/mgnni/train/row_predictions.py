@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mgnni.disk.stored_graph import TEST, TRAIN, VAL, StoredGraph, blocks
+from mgnni.disk.stored_graph import TEST, TRAIN, VAL, blocks
 from mgnni.disk.sweep import Sweep
 from mgnni.errors import DataError
 from mgnni.train.device import find_device
@@ -45,12 +45,6 @@ class RowPredictions:
     seed: int
 
 
-def identity(graph: StoredGraph) -> dict[str, Any]:
-    """Return what distinguishes a stored graph from others, as plain data."""
-    names = ("name", "origin", "num_nodes", "nnz", "features", "classes", "normalization")
-    return {name: value for name, value in asdict(graph).items() if name in names}
-
-
 def is_row_model(path: Path) -> bool:
     """Return whether a ``model.pt`` is that of a training by mini-batches of nodes."""
     return load_checkpoint(path).get("kind") == ROW_KIND
@@ -71,7 +65,7 @@ def predict_rows(
         device (str, optional): ``"auto"``, ``"cpu"`` or ``"cuda"``. (default: :obj:`"auto"`)
     """
     found, sweep = load_checkpoint(path), Sweep.open(terms)
-    graph, there = sweep.graph, identity(sweep.graph)
+    graph, there = sweep.graph, sweep.graph.identity()
     if found["graph"] != there:
         name = next(key for key in there if found["graph"].get(key) != there[key])
         raise DataError(

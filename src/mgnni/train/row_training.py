@@ -152,7 +152,15 @@ class RowTraining:
                 f"{graph.folder / 'part.npy'}: must have training and validation nodes (got none "
                 "of one of them); store the graph again"
             )
+        known = np.concatenate([self.labels[nodes] for nodes in self.nodes.values()])
+        low, high = known.min(), known.max()
+        if low < 0 or high >= graph.classes:
+            raise DataError(
+                f"{graph.folder / 'y.npy'}: labels of nodes in a set must lie between 0 and "
+                f"{graph.classes - 1} (got {low} to {high}); store the graph again"
+            )
         self.epoch, self.batch, self.loss = 0, 0, 0.0
+        self.stopped = ""  # why it ended before the last epoch
         self.history: list[dict[str, float]] = []
         self.best: dict[str, Tensor] = {}
 
@@ -225,8 +233,18 @@ class RowTraining:
         return loss, right
 
     def end_epoch(self) -> None:
-        """Validate, and keep the weights if they are the best."""
-        certificate(self.model, self.sweep)
+        """Validate, and keep the weights if they are the best.
+
+        If the terms do not suffice for the weights, the training ends with the best ones before,
+        and raises if there are none.
+        """
+        try:
+            certificate(self.model, self.sweep)
+        except ConvergenceError as error:
+            if not self.best:
+                raise
+            self.stopped = f"stopped after {self.epoch} epochs: {error}"
+            return
         val_loss, accuracy = self.evaluate(VAL)
         loss = self.loss / len(self.nodes[TRAIN])
         if not np.isfinite([loss, val_loss]).all():
@@ -239,11 +257,21 @@ class RowTraining:
             self.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
         self.epoch, self.batch, self.loss = self.epoch + 1, 0, 0.0
 
+    def _terms(self) -> dict[str, Any]:
+        """Return what the stored terms depend on."""
+        terms = self.sweep.terms
+        equations = {"scales": list(terms.scales), "gamma": terms.gamma, "tol": terms.tol}
+        return {**self.sweep.graph.identity(), **equations}
+
+    def _free_options(self) -> dict[str, Any]:
+        """Return the options that may change when a training goes on."""
+        return {name: getattr(self.options, name) for name in ("epochs", "tol", "device")}
+
     def state(self) -> dict[str, Any]:
         """Return everything that the rest of the training depends on."""
         return {
             "options": asdict(self.options),
-            "terms": str(self.sweep.folder.resolve()),
+            "terms": self._terms(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "best": self.best,
@@ -253,9 +281,10 @@ class RowTraining:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Continue from a :meth:`state`."""
-        mine = {"options": asdict(self.options), "terms": str(self.sweep.folder.resolve())}
+        mine = {"options": asdict(self.options), "terms": self._terms()}
+        there = {**state, "options": {**state.get("options", {}), **self._free_options()}}
         for name, value in mine.items():
-            if state.get(name) != value:
+            if there.get(name) != value:
                 raise ArgumentError(
                     f"'{name}' must be as in the interrupted training, {state.get(name)} (got "
                     f"{value}); use the same, or another output folder"
