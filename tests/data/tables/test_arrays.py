@@ -97,8 +97,48 @@ def test_a_schema_of_arrays(tmp_path: Path) -> None:
 
 def test_options_that_name_columns_are_refused(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.npz", x=X, y=[0, 1, 1], edges=np.array([[0, 1]]))
-    with pytest.raises(ArgumentError, match=r"got \['label'\]"):
-        read_graphs(path, TableOptions(label="y"))
+    message = (
+        r"^of the options for tables, only --task, .*--allow-unseen apply to .npz .*got --label, "
+    )
+    with pytest.raises(ArgumentError, match=message + r"--split-column\)"):
+        read_graphs(path, TableOptions(label="y", split_column="fold"))
+
+
+def test_another_unit_than_in_training_is_noted(tmp_path: Path) -> None:
+    edges = np.array([[0, 1]])
+    numbers = np.stack([np.arange(6.0) + 170, [0, 1, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1]], axis=1)
+    train = saved(tmp_path / "a.npz", x=numbers, y=[0, 1] * 3, edges=edges)
+    scaled = read_graphs(train, TableOptions(standardize=True))
+    plain = read_graphs(train)
+    assert not any("same?" in note for note in scaled.notes)
+    other = saved(tmp_path / "b.npz", x=numbers * [1000, 5000, 1], edges=edges)
+    notes = read_graphs(other, schema=scaled.schema).notes
+    assert (
+        "column 'x_0': most values are more than 10 standard deviations from the mean of the "
+        "training, 172.5; is the unit the same?"
+    ) in notes
+    assert (
+        "column 'x_1': most values other than 0 are more than 10 times as large as in training; "
+        "is the unit the same?"
+    ) in notes
+    assert not any("same?" in note for note in read_graphs(other, schema=plain.schema).notes)
+
+
+def test_a_column_that_is_constant_in_training_is_zero(tmp_path: Path) -> None:
+    x = np.array([[7.0, 0], [7, 0], [9, 1]])  # the second one is a flag, as in one-hot features
+    mask = np.array([True, True, False])
+    path = saved(
+        tmp_path / "a.npz",
+        x=x,
+        y=[0, 1, 1],
+        edges=np.array([[0, 1]]),
+        train_mask=mask,
+        test_mask=~mask,
+    )
+    file = read_graphs(path, TableOptions(standardize=True))
+    assert file.graphs[0].x.tolist() == [[0, 0], [0, 0], [0, 1]]
+    note = "column 'x_0': no two different values in the training rows: encoded as 0 everywhere"
+    assert note in file.notes
 
 
 def graph(label: int, nodes: int = 3, **more: Any) -> Data:

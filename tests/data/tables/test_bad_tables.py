@@ -301,6 +301,40 @@ CASES: dict[str, tuple[Mapping[str, Any], dict[str, Any], str]] = {
         {},
         r"/edges.csv, row 3: column 'weight' .*negative.*-0.5",
     ),
+    "negative weight, remedy": (
+        {"edges.csv": "source,target,weight\na,b,-1\n"},
+        {},
+        r"encode the sign as a feature, or pass --weight none to use no weights$",
+    ),
+    "ids in another column": (
+        {
+            "nodes.csv": "member num,name,label\n-1,ann,x\n-2,ben,y\n-3,eve,y\n",
+            "edges.csv": "source,target\n-1,-2\n-2,-3\n-3,ann\n",
+        },
+        {},
+        r"/edges.csv, row 2: .*got '-1'.*ids are read from column 'name' of nodes.csv, but "
+        r"'member num' has most of them: pass --id 'member num'$",
+    ),
+    "ids in no column": (
+        {"edges.csv": "source,target\nz,a\ny,b\n"},
+        {},
+        r"/edges.csv, row 2: .*ids are read from column 'id' of nodes.csv; name another with --id$",
+    ),
+    "a column with spaces": (
+        {"nodes.csv": "id,full size,label\na,,x\nb,,y\n"},
+        {},
+        r"/nodes.csv: column 'full size' .*--ignore 'full size'$",
+    ),
+    "a column with a dash": (
+        {"nodes.csv": "id,-x,label\na,,x\nb,,y\n"},
+        {},
+        r"/nodes.csv: column '-x' .*--ignore=-x$",
+    ),
+    "uneven number of directed edges": (
+        {"edges.csv": "source,target\na,b\na,b\nb,a\n"},
+        {"directed": False},
+        r"/edges.csv: .*list it once, or train with --undirected true instead of --directed false",
+    ),
     "nan weight": (
         {"edges.csv": "source,target,w\na,b,NaN\n"},
         {},

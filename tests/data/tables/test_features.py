@@ -47,13 +47,6 @@ def test_missing_numbers_are_filled_from_the_training_nodes(write: Write) -> Non
     assert x.tolist() == [[1, 0], [3, 0], [2, 1], [100, 0], [2, 1]]  # the mean of 1 and 3
 
 
-def test_missing_numbers_without_any_in_training_are_zero(write: Write) -> None:
-    nodes = "id,f,label,split\na,,0,train\nb,,1,train\nc,5,0,test\n"
-    x, names = features(write(nodes, NO_EDGES))
-    assert x.tolist() == [[0, 1], [0, 1], [5, 0]]
-    assert names == ("f", "f_missing")
-
-
 def test_categories_as_scikit_learn_encodes_them(write: Write) -> None:
     cells = ["red", "Blue", "élan", "red", " red", "Ω"]
     expected = OneHotEncoder(sparse_output=False).fit_transform(np.array(cells)[:, None])

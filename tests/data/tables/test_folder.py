@@ -348,3 +348,14 @@ def test_another_format_or_a_missing_header_is_named(write: Write) -> None:
     headless = write("a,1,x\nb,2,y\n", name="headless")
     with pytest.raises(DataError, match="write the names of the columns above it"):
         read_graphs(headless, TableOptions(label="label"))
+
+
+@pytest.mark.parametrize("word", ["none", "None"])
+def test_weights_may_be_left_out(write: Write, word: str) -> None:
+    edges = "source,target,weight\na,b,-1\nb,c,2\n"
+    file = read_graphs(write(edges=edges), TableOptions(weight=word))
+    assert file.graphs[0].edge_weight is None
+    assert not file.schema.weighted
+    again = read_graphs(write(edges=edges, name="new"), schema=file.schema)
+    assert again.graphs[0].edge_weight is None
+    assert again.graphs[0].edge_index.tolist() == [[0, 1], [1, 2]]

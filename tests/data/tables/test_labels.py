@@ -126,3 +126,38 @@ def test_unseen_classes_pass_if_allowed(write: Write) -> None:
 def test_classes_that_differ_in_capital_letters_are_noted(write: Write) -> None:
     note = "label 'label': some classes differ only in capital letters"
     assert note in read(write, ["a", "A", "b"]).notes
+
+
+def test_classes_that_are_the_same_number_are_noted(write: Write) -> None:
+    notes = read(write, ["1", "1.0", "2"]).notes
+    assert "label 'label': some classes are the same number, such as '1' and '1.0'" in notes
+    assert not any("same number" in note for note in read(write, ["1", "2"], "other").notes)
+
+
+@pytest.mark.parametrize("cells", [["fr", "fr ", "FR"], ["fr", " FR", "fr "]])
+def test_categories_that_differ_in_spelling_are_noted(write: Write, cells: list[str]) -> None:
+    rows = "".join(f"n{i},{cell},{i % 2}\n" for i, cell in enumerate(cells))
+    notes = read_graphs(write("id,f,label\n" + rows, NO_EDGES)).notes
+    assert "column 'f': some categories differ only in spaces" in notes
+    assert "column 'f': some categories differ only in capital letters" in notes
+
+
+def test_ignored_columns_are_no_split_and_no_label(write: Write) -> None:
+    nodes = "id,y,label,split,train_mask\na,u,x,train,1\nb,v,y,odd,1\nc,u,y,,0\n"
+    file = read_graphs(write(nodes, NO_EDGES), TableOptions(ignore=("label", "split")))
+    assert file.classes == ("u", "v")
+    assert [split.train.tolist() for split in file.splits] == [[0, 1]]
+    assert file.schema.feature_names == ("constant",)
+    none = read_graphs(
+        write(nodes, NO_EDGES, name="none"), TableOptions(ignore=("y", "split", "train_mask"))
+    )
+    assert none.splits == ()
+    assert none.classes == ("x", "y")
+
+
+def test_an_ignored_column_of_nodes_is_still_the_label_of_graphs(write: Write) -> None:
+    graphs = {"graphs.csv": "graph,label\ng,x\nh,y\n"}
+    nodes = "id,graph,label\na,g,1\nb,h,2\n"
+    file = read_graphs(write(nodes, NO_EDGES, graphs), TableOptions(ignore=("label",)))
+    assert file.classes == ("x", "y")
+    assert file.schema.feature_names == ("constant",)

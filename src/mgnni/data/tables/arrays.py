@@ -16,8 +16,15 @@ from mgnni.data.tables.graph_file import (
     directed_edges,
     make_graphs,
 )
-from mgnni.data.tables.labels import array_labels, array_targets, check_split, training_nodes
+from mgnni.data.tables.labels import (
+    array_labels,
+    array_targets,
+    check_split,
+    seen_rows,
+    training_nodes,
+)
 from mgnni.data.tables.messages import counted, listed
+from mgnni.data.tables.scaling import notes_on_scale, scaled
 from mgnni.data.tables.schema import Column, Schema, TableOptions
 from mgnni.data.targets import is_labeled
 from mgnni.errors import ArgumentError, DataError
@@ -47,8 +54,9 @@ def from_arrays(
     wrong = [given for given in options.given() if given not in OPTIONS]
     if wrong and schema is None:
         raise ArgumentError(
-            f"'options' may give {list(OPTIONS)} for arrays (got {wrong}); other options name "
-            "columns of tables, so rename the arrays instead"
+            f"of the options for tables, only {_options(OPTIONS)} apply to .npz files, .pt files "
+            f"and PyG objects (got {_options(wrong)}); the others name columns, so leave them out, "
+            "and rename the arrays instead: x, y, edge_index, edge_weight, train_mask ..."
         )
     if not arrays:
         raise DataError(f"{where}: must hold a graph (got an empty list); add one")
@@ -59,15 +67,17 @@ def from_arrays(
     sizes = [graph.num_nodes for graph in graphs]
     level = _level(where, graphs, sizes, schema, several)
     edges, weight, directed, notes = _edges(where, graphs, sizes, options, schema)
-    labels, classes, label_notes = _labels(where, graphs, sizes, level, options.task, schema)
     splits = () if several or schema is not None else graphs[0].splits()
+    labels, classes, label_notes = _labels(
+        where, graphs, sizes, level, options.task, schema, splits
+    )
     for number, split in enumerate(splits):
         if labels is not None:
             place = f"{where}, split {number} (from 0)"
             unseen = options.allow_unseen or options.task == "regression"
             check_split(place, split, labels, classes, unseen)
     degree = np.bincount(edges[1], minlength=sum(sizes)).astype(np.float32)[:, None]
-    x, columns = _features(where, graphs, degree, options, schema, splits)
+    x, columns, feature_notes = _features(where, graphs, degree, options, schema, splits)
     if columns[0].kind == "constant" and schema is None:
         notes.append("no features: using the constant 1; --degree uses the degree instead")
     if schema is None:
@@ -87,7 +97,7 @@ def from_arrays(
         classes=schema.classes,
         directed=directed,
         schema=schema,
-        notes=(*notes, *label_notes),
+        notes=(*notes, *label_notes, *feature_notes),
         warnings=schema.warnings(directed),
     )
 
@@ -163,6 +173,7 @@ def _labels(
     level: str,
     task: str,
     schema: Schema | None,
+    splits: Sequence[Split],
 ) -> tuple[Tensor | None, tuple[str, ...], list[str]]:
     """Returns labels, which only prediction may lack, names of the classes, and notes."""
     lacking = [graph.where for graph in graphs if "y" not in graph.arrays]
@@ -181,8 +192,12 @@ def _labels(
                 f"{y.shape} after {parts[0].dtype} of shape {parts[0].shape}); convert it"
             )
     known = None if schema is None else schema.classes
-    read = array_targets if task == "regression" else array_labels
-    labels, classes, notes = read(where, np.concatenate(parts), known)
+    y = np.concatenate(parts)
+    if task == "regression":
+        found = array_targets(where, y, known, seen_rows(splits, len(y)))
+    else:
+        found = array_labels(where, y, known)
+    labels, classes, notes = found
     if schema is not None and not bool(is_labeled(labels).any()):
         return None, classes, notes
     return labels, classes, notes
@@ -195,8 +210,8 @@ def _features(
     options: TableOptions,
     schema: Schema | None,
     splits: Sequence[Split],
-) -> tuple[Floats, tuple[Column, ...]]:
-    """Returns the standardized features of all graphs, and their columns."""
+) -> tuple[Floats, tuple[Column, ...], list[str]]:
+    """Returns the standardized features of all graphs, their columns, and notes."""
     x = _stacked_features(graphs)
     names = [f"x_{i}" for i in range(x.shape[1])]
     if schema is not None:
@@ -214,17 +229,24 @@ def _features(
         columns = columns or (Column("constant", "constant"),)
     more = {"degree": degree, "constant": np.ones_like(degree)}
     x = np.concatenate([x, *(more[c.kind] for c in columns if c.kind in more)], axis=1)
+    train = training_nodes(splits, None, len(x)) if schema is None else np.zeros(len(x), dtype=bool)
     if schema is None and options.standardize:
-        train = training_nodes(splits, None, len(x))
         columns = tuple(
-            column if column.kind == "constant" else column.standardized(x[train, i])
+            column if column.kind == "constant" else column.standardized(x[:, i], train)
             for i, column in enumerate(columns)
         )
-    mean = np.array([column.mean for column in columns])
-    deviation = np.array([column.deviation for column in columns])
-    if mean.any() or (deviation != 1).any():
-        x = ((x - mean) / deviation).astype(np.float32)
-    return x, columns
+    notes = []
+    if options.standardize:
+        numbers = [(c, x[~train, i]) for i, c in enumerate(columns) if c.kind != "constant"]
+        notes = notes_on_scale(numbers)
+    for i, column in enumerate(columns):
+        if column.mean or column.deviation != 1:
+            x[:, i] = scaled(column, x[:, i])
+    return x, columns, notes
+
+
+def _options(names: Sequence[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
 def _stacked_features(graphs: Sequence[ArrayGraph]) -> Floats:

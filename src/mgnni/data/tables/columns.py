@@ -14,12 +14,13 @@ from mgnni.data.tables.column_names import (
     WEIGHT_NAMES,
 )
 from mgnni.data.tables.label_columns import default_split_columns, label_columns, split_columns
-from mgnni.data.tables.messages import listed, show
+from mgnni.data.tables.messages import flag, listed, show
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.tables.table import Cells, Table
 from mgnni.errors import DataError
 
 Names = tuple[str, ...]
+NO_WEIGHT = "none"
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,10 @@ def node_roles(table: Table, options: TableOptions, schema: Schema | None, level
         if schema is None and graph not in (None, *other_use):
             raise DataError(
                 f"{table.path}: column {show(graph)} needs a table of graphs (got no graphs.csv); "
-                f"add it to classify graphs, or pass --ignore {graph} to classify nodes"
+                f"add it to classify graphs, or pass {flag('ignore', str(graph))} to classify nodes"
             )
         graph = None
-        label, split = _label_and_split(table, options, schema)
+        label, split = _label_and_split(table, options, schema, options.ignore)
     taken = (*label, *split, *(() if graph is None else (graph,)))
     name, notes = _id_column(table, options.id, ID_NAMES, taken)
     if schema is not None:
@@ -142,7 +143,7 @@ def edge_roles(table: Table, options: TableOptions, level: str, weighted: bool |
             )
         ends.append(name)
     weight = graph = None
-    if weighted is not False:
+    if weighted is not False and (options.weight or "").lower() != NO_WEIGHT:
         weight = table.find(options.weight, WEIGHT_NAMES, "weight")
         if weighted and weight is None:
             raise DataError(
@@ -202,14 +203,14 @@ def _features(table: Table, options: TableOptions, taken: Names) -> tuple[Names,
 
 
 def _label_and_split(
-    table: Table, options: TableOptions, schema: Schema | None
+    table: Table, options: TableOptions, schema: Schema | None, ignored: Names = ()
 ) -> tuple[Names, Names]:
     if schema is not None:
         # For prediction, labels are optional and splits have no meaning.
         names = schema.options.label or tuple(table.find_all(LABEL_NAMES)[:1])
         return (names if all(name in table.names for name in names) else ()), ()
-    split = split_columns(table, options.split_column)
-    label = label_columns(table, options.label)
+    split = split_columns(table, options.split_column, ignored)
+    label = label_columns(table, options.label, ignored)
     both = [name for name in label if name in split]
     if both:
         raise DataError(

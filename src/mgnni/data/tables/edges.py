@@ -9,7 +9,7 @@ import numpy as np
 
 from mgnni.data.tables.columns import EdgeRoles, Rows
 from mgnni.data.tables.graph_file import Floats, Integers
-from mgnni.data.tables.messages import counted, listed, show
+from mgnni.data.tables.messages import counted, flag, listed, show
 from mgnni.data.tables.table import Cells, Table, pa, pc
 from mgnni.data.tables.values import as_text, numbers
 from mgnni.errors import DataError
@@ -128,7 +128,9 @@ def read_edges(
     check_ids(nodes, within)
     index = IdIndex(nodes.ids, within)
     ends = (roles.source, roles.target)
-    edges = np.stack([_find_nodes(table, name, cells[name], index, of_edge) for name in ends])
+    edges = np.stack(
+        [_find_nodes(table, name, cells[name], index, of_edge, nodes) for name in ends]
+    )
     if graph is not None:
         across = np.flatnonzero(graph[edges[0]] != graph[edges[1]])
         if across.size:
@@ -150,7 +152,7 @@ def _find_graphs(table: Table, name: str, cells: Cells, graphs: Rows, what: str)
 
 
 def _find_nodes(
-    table: Table, name: str, cells: Cells, index: IdIndex, graph: Integers | None
+    table: Table, name: str, cells: Cells, index: IdIndex, graph: Integers | None, nodes: Rows
 ) -> Integers:
     valid = pc.is_valid(cells)
     table.check(name, cells, valid, "hold the id of a node", "complete or remove the edge")
@@ -161,10 +163,30 @@ def _find_nodes(
     row = int(wrong[0])
     value = cells[row].as_py()
     within = " of the edge's graph" if graph is not None else ""
+    hint = index.similar(value)
+    if not hint and 2 * wrong.size > len(cells):
+        hint = _other_ids(nodes, cells)
     raise DataError(
         f"{table.row(row)}: column {show(name)} must hold the id of a node{within} (got "
         f"{show(value)}, which is no node; {counted(wrong.size, 'such edge')}); add the node, or "
-        f"remove the edge{index.similar(value)}"
+        f"remove the edge{hint}"
+    )
+
+
+def _other_ids(nodes: Rows, wanted: Cells) -> str:
+    """Returns a hint at the column with the ids, if another one contains most of the ends."""
+    table, name = nodes.table, nodes.roles.id
+    hint = f"; ids are read from column {show(name)} of {table.path.name}"
+    try:
+        columns = table.read(table.names)
+    except DataError:  # a column of Parquet is no text and no number
+        columns = {}
+    found = {other: int((IdIndex(ids).find(wanted) >= 0).sum()) for other, ids in columns.items()}
+    best = max(found, key=lambda other: found[other], default=name)
+    if 2 * found.get(best, 0) <= len(wanted):
+        return hint + table.advice("; name another with --id")
+    return f"{hint}, but {show(best)} has most of them" + table.advice(
+        f": pass {flag('id', best)}", ": the model was trained with the other"
     )
 
 
@@ -176,7 +198,10 @@ def _weights(table: Table, name: str | None, cells: Mapping[str, Any]) -> Floats
     remedy = "write a number, or remove the edge"
     table.check(name, column, pc.is_valid(column), "hold the weight of the edge", remedy)
     weight = numbers(table, name, column, missing=False)
-    remedy = table.advice("remove the edge, or encode the sign as a feature", "remove the edge")
+    remedy = table.advice(
+        "remove the edge, encode the sign as a feature, or pass --weight none to use no weights",
+        "remove the edge",
+    )
     table.check(name, column, weight >= 0, "not be negative", remedy)
     return weight.astype(np.float32)
 

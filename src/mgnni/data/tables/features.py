@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from mgnni.data.tables.amounts import is_unclear, plain_cells, symbols_of
 from mgnni.data.tables.graph_file import Floats
-from mgnni.data.tables.messages import counted, listed, show
+from mgnni.data.tables.messages import alike, counted, flag, listed, show
+from mgnni.data.tables.scaling import notes_on_scale, scaled
 from mgnni.data.tables.schema import Column, Schema, TableOptions
 from mgnni.data.tables.table import Cells, Table, pa, pc
 from mgnni.data.tables.values import (
@@ -30,7 +31,6 @@ MOST_CATEGORIES = 1000
 FEW = 20  # so many categories are always accepted, however short the table is
 NEARLY_ALL = 0.9
 LARGE = 1000.0
-FAR = 10  # standard deviations, beyond which most values of a column suggest another unit
 AS_NUMBERS = "replace them by numbers, such as days since a fixed date"
 NO_FEATURES = "no features: using the constant 1; --degree uses the degree instead"
 
@@ -56,7 +56,8 @@ def read_features(
         options (TableOptions): The options.
         schema (Schema, optional): The schema of the training file; None for the training file.
         degree (numpy.ndarray): In-degree of each node.
-        train (numpy.ndarray): Mask of the training nodes. Means and deviations are theirs.
+        train (numpy.ndarray): Mask of the training nodes. Means, deviations and categories are
+            theirs.
 
     Returns:
         The features of shape ``(num_nodes, num_features)``, the fitted columns, and notes.
@@ -65,7 +66,10 @@ def read_features(
         symbols = {column.name: column.symbol for column in schema.columns if column.symbol}
         cells = plain_cells(table, cells, symbols)
         kinds = schema.table_columns
-        x, notes = _encode(schema.columns, _parse(table, kinds, cells), degree)
+        values = _parse(table, kinds, cells)
+        x, notes = _encode(schema.columns, values, degree)
+        if options.standardize:
+            notes += notes_on_scale(_numbers(schema.columns, values, degree))
         return x, schema.columns, notes
     kinds = {
         name: "category" if name in options.categorical else kind_of(table, name, cells[name])
@@ -87,6 +91,9 @@ def read_features(
                 "text; write them like 1200.50 to use numbers"
             )
     notes += _notes_on_text(text, values)
+    for name in (name for name, kind in kinds.items() if kind == "category"):
+        found = pc.unique(values[name]).drop_null().to_pylist()
+        notes += alike(f"column {show(name)}", "categories", found)
     codes = [
         name
         for name, kind in kinds.items()
@@ -107,6 +114,9 @@ def read_features(
     if options.standardize:
         columns = [_standardized(column, values, degree, train) for column in columns]
     x, encoding_notes = _encode(columns, values, degree)
+    if options.standardize:
+        others = ((c, raw[~train]) for c, raw in _numbers(columns, values, degree))
+        notes += notes_on_scale(others, "; --ignore leaves columns out")
     return x, tuple(columns), [*notes, *encoding_notes]
 
 
@@ -137,28 +147,35 @@ def _fit(
     columns, notes, constant, large = [], [], [], []
     for name, kind in kinds.items():
         column = values[name]
-        missing = int(np.isnan(column).sum()) if kind != "category" else column.null_count
+        known = pc.is_valid(column).to_numpy() if kind == "category" else ~np.isnan(column)
+        missing = len(known) - int(known.sum())
         if missing == len(column):
             raise DataError(
                 f"{table.path}: column {show(name)} must hold some value (got only empty or "
-                f"missing cells); fill it, or pass --ignore {name}"
+                f"missing cells); fill it, or pass {flag('ignore', name)}"
             )
+        if not known[train].any():
+            notes.append(
+                f"column {show(name)}: no value in the training rows, so it is not used; fill it, "
+                f"or pass {flag('ignore', name)}"
+            )
+            continue
+        marked = not known[train].all()
         if kind == "category":
-            categories = _categories(table, name, column)
-            columns.append(Column(name, kind, categories, missing=missing > 0))
-            same = len(categories) == 1
+            categories = _categories(table, name, column, train)
+            columns.append(Column(name, kind, categories, missing=marked))
+            same = pc.count_distinct(column).as_py() == 1
         else:
-            seen = column[train & ~np.isnan(column)]
-            fill = float(seen.mean()) if len(seen) else 0.0
-            columns.append(Column(name, kind, missing=missing > 0, fill=fill))
+            fill = float(column[train & known].mean())
+            columns.append(Column(name, kind, missing=marked, fill=fill))
             low, high = float(np.nanmin(column)), float(np.nanmax(column))
             same = low == high
             if max(-low, high) > LARGE:
                 large.append(name)
-        if missing:
+        if marked:
             how = "a category of their own" if kind == "category" else "the mean and a 0/1 flag"
             notes.append(f"column {show(name)}: {counted(missing, 'missing value')}: {how}")
-        elif same:
+        elif same and not missing:
             constant.append(name)
     if constant:
         notes.append(f"the same in every row: {listed(constant)}")
@@ -176,17 +193,20 @@ def _notes_on_text(names: Sequence[str], values: Mapping[str, Values]) -> list[s
         if are_dates(values[name]):
             notes.append(
                 f"dates in {show(name)} are text, with one category per date: {AS_NUMBERS}, or "
-                f"pass --ignore {name}"
+                f"pass {flag('ignore', name)}"
             )
         elif distinct > max(FEW, filled / 2):
             notes.append(
                 f"column {show(name)}: text with {distinct:,} categories in "
-                f"{counted(filled, 'row')}: group them, or pass --ignore {name}"
+                f"{counted(filled, 'row')}: group them, or pass {flag('ignore', name)}"
             )
     return notes
 
 
-def _categories(table: Table, name: str, column: Cells) -> tuple[str, ...]:
+def _categories(
+    table: Table, name: str, column: Cells, train: npt.NDArray[np.bool_]
+) -> tuple[str, ...]:
+    """Returns the categories of the training rows."""
     distinct = pc.unique(column).drop_null().to_pylist()
     filled = len(column) - column.null_count
     if _too_many(len(distinct), filled):
@@ -198,9 +218,9 @@ def _categories(table: Table, name: str, column: Cells) -> tuple[str, ...]:
         raise DataError(
             f"{table.path}: column {show(name)} must hold at most {MOST_CATEGORIES} categories, "
             f"and far fewer than rows (got {len(distinct)} in {counted(filled, 'row')}, the first "
-            f"is {show(distinct[0])}); {remedy}, or pass --ignore {name}"
+            f"is {show(distinct[0])}); {remedy}, or pass {flag('ignore', name)}"
         )
-    return tuple(sorted_values(distinct))
+    return tuple(sorted_values(pc.unique(column.filter(pa.array(train))).drop_null().to_pylist()))
 
 
 def _too_many(distinct: int, filled: int) -> bool:
@@ -215,7 +235,7 @@ def _standardized(
     if column.kind not in ("number", "degree"):
         return column
     raw = degree if column.kind == "degree" else values[column.name]
-    return column.standardized(np.where(np.isnan(raw), column.fill, raw)[train])
+    return column.standardized(np.where(np.isnan(raw), column.fill, raw), train)
 
 
 def _encode(
@@ -240,21 +260,21 @@ def _encode(
 
 def _encode_numbers(own: Floats, column: Column, raw: Doubles) -> list[str]:
     missing = np.isnan(raw)
-    own[:, 0] = (np.where(missing, column.fill, raw) - column.mean) / column.deviation
-    notes = []
-    if column.deviation != 1 and float(np.median(np.abs(own[:, 0]))) > FAR:
-        notes.append(
-            f"column {show(column.name)}: most values are more than {FAR} standard deviations from "
-            f"the mean of the training, {column.mean:g}; is the unit the same?"
-        )
+    own[:, 0] = scaled(column, np.where(missing, column.fill, raw))
     if column.missing:
         own[:, 1] = missing
     elif missing.any():
         count = counted(int(missing.sum()), "missing value")
-        notes.append(
-            f"column {show(column.name)}: {count}, none in training: using {column.fill:g}"
-        )
-    return notes
+        return [f"column {show(column.name)}: {count}, none in training: using {column.fill:g}"]
+    return []
+
+
+def _numbers(
+    columns: Sequence[Column], values: Mapping[str, Values], degree: Doubles
+) -> list[tuple[Column, Doubles]]:
+    """Returns the columns that are standardized, with their numbers."""
+    of_table = [(c, values[c.name]) for c in columns if c.kind == "number"]
+    return of_table + [(c, degree) for c in columns if c.kind == "degree"]
 
 
 def _encode_categories(own: Floats, column: Column, raw: Cells) -> list[str]:

@@ -15,7 +15,7 @@ from mgnni.data.tables.edges import graph_of_nodes, read_edges, restore_integers
 from mgnni.data.tables.features import read_features
 from mgnni.data.tables.graph_file import GraphFile, directed_edges, make_graphs
 from mgnni.data.tables.label_columns import read_labels, read_splits, read_targets
-from mgnni.data.tables.labels import check_split, training_nodes
+from mgnni.data.tables.labels import check_split, seen_rows, training_nodes
 from mgnni.data.tables.messages import counted, listed, show
 from mgnni.data.tables.schema import Schema, TableOptions
 from mgnni.data.tables.table import ParquetTable, Table
@@ -151,20 +151,24 @@ def _labels_and_splits(
     classes: tuple[str, ...] = schema.classes if schema else ()
     notes: list[str] = []
     table, roles = units.table, units.roles
+    read = read_splits(table, roles.split, units.cells)
+    splits = tuple(split for _, split in read)
     if roles.label:
         known = classes if schema else None
         if options.task == "regression":
             labels, classes, notes = read_targets(
-                table, roles.label, units.cells, training=schema is None
+                table,
+                roles.label,
+                units.cells,
+                training=schema is None,
+                seen=seen_rows(splits, len(units.ids)),
             )
         else:
             labels, classes, notes = read_labels(table, roles.label, units.cells, known)
         if schema and not bool(is_labeled(labels).any()):
             labels = None  # a column of empty cells
-    splits = []
-    for where, split in read_splits(table, roles.split, units.cells):
+    for where, split in read:
         if labels is not None:
             unseen = options.allow_unseen or options.task == "regression"
             check_split(where, split, labels, classes, unseen)
-        splits.append(split)
-    return labels, classes, tuple(splits), notes
+    return labels, classes, splits, notes

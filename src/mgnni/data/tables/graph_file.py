@@ -20,6 +20,10 @@ from mgnni.errors import DataError
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
+UNDIRECTED = (
+    ", or train with --undirected true instead of --directed false: it makes one edge of all "
+    "between two nodes, with the largest weight"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +151,7 @@ def directed_edges(
         raise DataError(
             f"{where}: an undirected edge must have the same weight in both directions (got a "
             f"different weight or number of edges from {show(source)} to {show(target)} than "
-            f"back); list it once{'' if trained else ', or leave --directed out'}"
+            f"back); list it once{'' if trained else UNDIRECTED}"
         )
     if both_ways and uneven is None:
         return edges, weight, False, [*notes, "undirected: every edge has its reverse"]

@@ -14,7 +14,7 @@ from mgnni.data.split import PARTS, Split
 from mgnni.data.tables.amounts import plain_cells, symbols_of
 from mgnni.data.tables.column_names import LABEL_NAMES, MASK_NAMES
 from mgnni.data.tables.labels import Labels, check_classes, check_matrix, check_targets
-from mgnni.data.tables.messages import counted, did_you_mean, listed, show
+from mgnni.data.tables.messages import alike, counted, did_you_mean, listed, show
 from mgnni.data.tables.table import Cells, Table, pa, pc
 from mgnni.data.tables.values import (
     as_text,
@@ -30,11 +30,13 @@ PART_NAMES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 NUMBERED = re.compile(r"split_?(\d+)", re.IGNORECASE)
 
 
-def label_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
-    """Returns the given columns, or else the one with a default name of labels."""
+def label_columns(
+    table: Table, given: Sequence[str], ignored: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Returns the given columns, or else the one that is not ignored with a default name."""
     if given:
         return tuple(table.column(name, "label") for name in given)
-    matches = table.find_all(LABEL_NAMES)
+    matches = [name for name in table.find_all(LABEL_NAMES) if name not in ignored]
     if len(matches) > 1:
         raise DataError(
             f"{table.path}: only one column may be the label (got {listed(matches)}); name it with "
@@ -90,10 +92,7 @@ def read_labels(
     notes = [f"label {show(name)}: {len(known)} classes"]
     if column.null_count:
         notes.append(f"{counted(column.null_count, 'row')} without a label")
-    if len({value.strip() for value in known}) < len(known):
-        notes.append(f"label {show(name)}: some classes differ only in spaces")
-    elif len({value.lower() for value in known}) < len(known):
-        notes.append(f"label {show(name)}: some classes differ only in capital letters")
+    notes += alike(f"label {show(name)}", "classes", known)
     return labels, tuple(known), notes
 
 
@@ -104,7 +103,12 @@ def _multilabels(table: Table, names: Sequence[str], cells: Mapping[str, Cells])
 
 
 def read_targets(
-    table: Table, names: Sequence[str], cells: Mapping[str, Cells], *, training: bool
+    table: Table,
+    names: Sequence[str],
+    cells: Mapping[str, Cells],
+    *,
+    training: bool,
+    seen: npt.NDArray[np.bool_],
 ) -> Labels:
     """Reads columns of numbers to predict; empty cells, ``NA`` and the like mean unlabelled.
 
@@ -115,6 +119,7 @@ def read_targets(
         names (list of str): The label columns.
         cells (dict): Their cells.
         training (bool): Whether the numbers are trained on, and so must exist and differ.
+        seen (numpy.ndarray): Mask of the training and validation rows.
     """
     symbols = symbols_of(table, names, cells)
     cells = plain_cells(table, cells, symbols)
@@ -134,7 +139,7 @@ def read_targets(
     if not training:
         return targets, tuple(names), []
     notes = [f"target {show(name)}: read as numbers in {one}" for name, one in symbols.items()]
-    return targets, tuple(names), [*check_targets(str(table.path), targets, names), *notes]
+    return targets, tuple(names), [*check_targets(str(table.path), targets, names, seen), *notes]
 
 
 def _check_complete(table: Table, names: Sequence[str], missing: npt.NDArray[np.bool_]) -> None:
@@ -149,19 +154,22 @@ def _check_complete(table: Table, names: Sequence[str], missing: npt.NDArray[np.
         )
 
 
-def default_split_columns(table: Table) -> list[list[str]]:
-    """Returns the columns with default names of splits, grouped by kind."""
+def default_split_columns(table: Table, ignored: Sequence[str] = ()) -> list[list[str]]:
+    """Returns the columns with default names of splits that are not ignored, grouped by kind."""
     numbered = ((NUMBERED.fullmatch(name.strip()), name) for name in table.names)
     several = sorted((int(match[1]), name) for match, name in numbered if match)
     kinds = [table.find_all(("split",)), [n for _, n in several], table.find_all(MASK_NAMES)]
-    return [names for names in kinds if names]
+    kept = ([name for name in names if name not in ignored] for names in kinds)
+    return [names for names in kept if names]
 
 
-def split_columns(table: Table, given: Sequence[str]) -> tuple[str, ...]:
-    """Returns the given columns, or else those with default names of splits, if any."""
+def split_columns(
+    table: Table, given: Sequence[str], ignored: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Returns the given columns, or else those that are not ignored with default names, if any."""
     if given:
         return tuple(table.column(name, "split-column") for name in given)
-    kinds = default_split_columns(table)
+    kinds = default_split_columns(table, ignored)
     if len(kinds) > 1:
         raise DataError(
             f"{table.path}: the split must be in columns of one kind (got "

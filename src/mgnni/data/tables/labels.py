@@ -14,7 +14,7 @@ from torch import Tensor
 from mgnni.data.metric_names import readable
 from mgnni.data.split import Split
 from mgnni.data.tables.graph_file import Integers
-from mgnni.data.tables.messages import counted, listed, show
+from mgnni.data.tables.messages import alike, counted, listed, show
 from mgnni.data.targets import is_labeled
 from mgnni.errors import DataError
 
@@ -61,13 +61,17 @@ def check_classes(
         )
 
 
-def check_targets(where: str, targets: Tensor, names: Sequence[str]) -> list[str]:
+def check_targets(
+    where: str, targets: Tensor, names: Sequence[str], seen: npt.NDArray[np.bool_]
+) -> list[str]:
     """Checks that numbers to predict are known for some rows and differ; returns notes on them.
 
     Args:
         where (str): The file, for messages.
         targets (Tensor): Numbers, with rows of nan where they are unknown.
         names (Sequence[str]): Names of the targets.
+        seen (numpy.ndarray): Mask of the training and validation rows. Their numbers must differ;
+            the numbers of the test rows are not looked at.
 
     Shapes:
         - **targets:** ``(rows, targets)``
@@ -76,7 +80,8 @@ def check_targets(where: str, targets: Tensor, names: Sequence[str]) -> list[str
     if not bool(labelled.any()):
         check_classes(where, (), 0)
     notes = []
-    for name, column in zip(names, targets[labelled].T, strict=True):
+    known = targets[labelled & torch.from_numpy(seen)]
+    for name, column in zip(names if len(known) else (), known.T, strict=False):
         low, high = float(column.min()), float(column.max())
         if low == high:
             raise DataError(
@@ -150,6 +155,14 @@ def training_nodes(
     return np.isin(np.arange(num_nodes) if graph is None else graph, units)
 
 
+def seen_rows(splits: Sequence[Split], num_rows: int) -> npt.NDArray[np.bool_]:
+    """Returns a mask of the rows that some split trains or validates on; all without splits."""
+    if not splits:
+        return np.ones(num_rows, dtype=bool)
+    rows = [rows.numpy() for split in splits for rows in (split.train, split.val)]
+    return np.isin(np.arange(num_rows), np.concatenate(rows))
+
+
 def _present(labels: Tensor, rows: Tensor) -> Tensor:
     """Returns a mask of the classes that occur in the rows."""
     known = labels[rows][is_labeled(labels[rows])]
@@ -210,16 +223,23 @@ def array_labels(where: str, y: npt.NDArray[Any], known: Sequence[str] | None) -
     labels[torch.from_numpy(labelled)] = torch.from_numpy(place[code])
     missing = len(y) - int(labelled.sum())
     notes = [f"{counted(missing, 'row')} without a label"] if missing else []
+    notes += alike("label y", "classes", known)
     return labels, tuple(known), [f"label y: {len(known)} classes", *notes]
 
 
-def array_targets(where: str, y: npt.NDArray[Any], names: Sequence[str] | None) -> Labels:
+def array_targets(
+    where: str,
+    y: npt.NDArray[Any],
+    names: Sequence[str] | None,
+    seen: npt.NDArray[np.bool_],
+) -> Labels:
     """Reads numbers to predict from an array; nan means unlabelled.
 
     Args:
         where (str): The file, for messages.
         y (numpy.ndarray): Numbers of shape ``(rows,)`` or ``(rows, targets)``.
         names (list of str, optional): Names of the targets of the training file.
+        seen (numpy.ndarray): Mask of the training and validation rows.
     """
     if y.dtype.kind == "U":
         raise DataError(
@@ -236,7 +256,7 @@ def array_targets(where: str, y: npt.NDArray[Any], names: Sequence[str] | None) 
             f"whole row (got shape {y.shape}, and {int(partly.sum())} rows that are nan in part); "
             "complete it"
         )
-    notes = check_targets(where, found, usual) if names is None else []
+    notes = check_targets(where, found, usual, seen) if names is None else []
     return found, tuple(names or usual), notes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 
 LONGEST_VALUE = 60
@@ -34,9 +35,42 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
     return f"; did you mean {show(by_lower[near[0]])}?" if near else ""
 
 
+def flag(option: str, value: str) -> str:
+    """Returns an option of the command line with its value, quoted for a shell."""
+    between = "=" if value.startswith("-") else " "
+    return f"--{option}{between}{shlex.quote(value)}"
+
+
 def counted(count: int, noun: str) -> str:
     """Returns ``1 edge`` or ``1,234 edges``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def alike(what: str, kind: str, values: Sequence[str]) -> list[str]:
+    """Returns notes on values that differ only in spelling.
+
+    Args:
+        what (str): What has the values, for the notes.
+        kind (str): What they are, in the plural.
+        values (list of str): The different values.
+    """
+    notes = []
+    for how, same in (("in spaces", str.strip), ("in capital letters", str.lower)):
+        fewer = list(dict.fromkeys(same(value) for value in values))
+        if len(fewer) < len(values):
+            notes.append(f"{what}: some {kind} differ only {how}")
+        values = fewer
+    numbers: dict[float, str] = {}
+    for value in values:
+        try:
+            first = numbers.setdefault(float(value), value)
+        except ValueError:
+            continue
+        if first != value:
+            pair = f"{show(first)} and {show(value)}"
+            notes.append(f"{what}: some {kind} are the same number, such as {pair}")
+            break
+    return notes
 
 
 def os_reason(error: OSError) -> str:

@@ -38,12 +38,13 @@ class TableOptions:
             names begin with ``train``, ``val`` and ``test``.
         features (str or tuple of str, optional): Feature columns of ``nodes``. By default all
             columns without another meaning.
-        ignore (str or tuple of str, optional): Columns of ``nodes`` that are not features.
+        ignore (str or tuple of str, optional): Columns of ``nodes`` that are not features, and not
+            read as labels or splits because of their names.
         categorical (str or tuple of str, optional): Features that are one-hot encoded even if they
             are numbers.
         source (str, optional): Column of ``edges`` with the source node.
         target (str, optional): Column of ``edges`` with the target node.
-        weight (str, optional): Column of ``edges`` with the edge weight.
+        weight (str, optional): Column of ``edges`` with the edge weight; ``"none"`` for no weights.
         graph (str, optional): Column of ``nodes`` with the graph a node belongs to; also of
             ``edges`` if node ids are unique within a graph only.
         directed (bool, optional): Whether the graph is directed. ``True`` uses edges as listed;
@@ -118,7 +119,8 @@ class Column:
         fill (float, optional): Replaces missing numbers: the mean of the training rows, or 0 if
             they have none.
         mean (float, optional): Subtracted from numbers.
-        deviation (float, optional): Numbers are divided by it.
+        deviation (float, optional): Numbers are divided by it. If it is 0, the training rows do
+            not have two different values, and all numbers become 0.
         symbol (str, optional): Currency or percent sign that every number of a text table has.
     """
 
@@ -139,13 +141,22 @@ class Column:
             own = tuple(f"{self.name}={category}" for category in self.categories)
         return (*own, f"{self.name}_missing") if self.missing else own
 
-    def standardized(self, seen: npt.NDArray[Any]) -> Column:
-        """Returns the column with the mean and standard deviation of the given numbers.
+    def standardized(self, values: npt.NDArray[Any], train: npt.NDArray[Any]) -> Column:
+        """Returns the column with the mean and standard deviation over the training rows.
 
         Zeros stay zeros in a column of many zeros, such as the counts of a word; its other numbers
-        are divided by their root mean square. Numbers that are all 0 or 1 stay as they are.
+        are divided by their root mean square. Numbers that are all 0 or 1 stay as they are. If the
+        training rows have a single number, the deviation is 0, unless all rows have 0 or 1: the
+        weight of a flag is also trained by the neighbours of the training nodes.
+
+        Args:
+            values (numpy.ndarray): The numbers of all rows, none of which is missing.
+            train (numpy.ndarray): Mask of the training rows.
         """
-        if self.kind == "number" and bool(((seen == 0) | (seen == 1)).all()):
+        seen = values[train]
+        one_number = bool((seen == seen[0]).all())
+        checked = values if one_number else seen
+        if self.kind == "number" and bool(((checked == 0) | (checked == 1)).all()):
             return self
         others = seen[seen != 0].astype("float64")
         if self.kind == "number" and 0 < 2 * len(others) < len(seen):
@@ -153,7 +164,7 @@ class Column:
         deviation = float(seen.std(dtype="float64"))
         # Treat a spread of rounding errors as none: dividing by it would magnify them.
         if deviation <= ROUNDING * float(abs(seen).max(initial=0.0)):
-            deviation = 1.0
+            deviation = 0.0
         return replace(self, mean=float(seen.mean(dtype="float64")), deviation=deviation)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mgnni.data.tables.messages import did_you_mean, first_line, listed, os_reason, show
+from mgnni.data.tables.messages import did_you_mean, first_line, flag, listed, os_reason, show
 from mgnni.errors import DataError
 
 try:
@@ -108,7 +108,7 @@ class Table(ABC):
         """Returns advice if a name is nearly a default one, or if the header looks wrong."""
         for name in self.names:
             if difflib.get_close_matches(name.strip().lower(), candidates, 1, cutoff=0.75):
-                return f"; did you mean {self.advice(f'--{option} {name}', show(name))}?"
+                return f"; did you mean {self.advice(flag(option, name), show(name))}?"
         return self.delimiter_hint() or self.header_hint()
 
     def header_hint(self) -> str:
@@ -172,9 +172,10 @@ class ParquetTable(Table):
         if any(is_text(kind) for is_text in texts):
             text = pc.cast(column, pa.string())
             return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+        ignore = f", or pass {flag('ignore', name)}"
         raise DataError(
             f"{self.path}: column {show(name)} must hold text, numbers or booleans (got {kind}); "
-            f"convert it{self.advice(f', or pass --ignore {name}')}"
+            f"convert it{self.advice(ignore)}"
         )
 
     def _load(self, action: Callable[[Any], Any]) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mgnni.data.tables.messages import flag
 from mgnni.data.tables.table import Cells, Table, pa, pc
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -44,11 +45,11 @@ def kind_of(table: Table, name: str, column: Cells) -> str:
     if words.null_count == len(words):
         return "number"
     is_number = pc.match_substring_regex(words, NUMBER)
-    _check_commas(table, name, column, words, f", or pass --categorical {name}")
+    _check_commas(table, name, column, words, f", or pass {flag('categorical', name)}")
     if pc.any(is_number).as_py():
         remedy = (
             "correct it, leave it empty if it is missing, or pass "
-            f"--categorical {name} or --ignore {name}"
+            f"{flag('categorical', name)} or {flag('ignore', name)}"
         )
         table.check(name, column, is_number, "hold numbers like its other rows", remedy)
         return "number"
