@@ -101,6 +101,17 @@ class RowShard(SparseMatrix):
         )
         return cls(pattern, values[inside][order], matrix, sent, sent_counts, halo_counts, group)
 
+    def on(self, device: torch.device) -> RowShard:
+        """Return the rows on a device."""
+        plan = self.sent_counts, self.halo_counts, self.group
+        return RowShard(
+            self.pattern.to(device),
+            self.values.to(device),
+            self.halo.to(device),
+            self.sent.to(device),
+            *plan,
+        )
+
     def to(self, dtype: torch.dtype) -> RowShard:
         """Return the rows in another dtype."""
         return self._with(self.values.to(dtype), self.halo.values().to(dtype))

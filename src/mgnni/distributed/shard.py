@@ -19,8 +19,8 @@ def shard(
 ) -> ShardedPropagation:
     """Spread the operator of a graph over the processes of a mesh.
 
-    Every process passes the whole operator, and keeps its own rows. The original can be deleted
-    afterwards.
+    Every process passes the whole operator, on any device, and keeps its own rows on that of the
+    mesh. The original can be deleted afterwards.
 
     Args:
         propagation (Propagation): The operator of the whole graph: one graph, with constant edge
@@ -50,19 +50,19 @@ def shard(
     # Other machines may have other versions of METIS.
     agreed = from_first(part.long().to(mesh.device), mesh.everyone).cpu()
     layout = Layout(agreed, mesh.rows, mesh.columns)
-    here = propagation.to(mesh.device)
-    found = _part_of(here, mesh, layout)
-    if not here.symmetric:
-        found._other = _part_of(here.adjoint(), mesh, layout)
+    found = _part_of(propagation, mesh, layout)
+    if not propagation.symmetric:
+        found._other = _part_of(propagation.adjoint(), mesh, layout)
         found._other._other = found
     mesh.barrier()
     return found
 
 
 def _part_of(whole: Propagation, mesh: ProcessMesh, layout: Layout) -> ShardedPropagation:
-    rows = RowShard.from_whole(whole, layout, mesh.row, mesh.row_group)
-    nodes = layout.nodes(mesh.row, mesh.column)
+    # Only the part is moved, so that the whole operator need not fit on the device.
+    rows = RowShard.from_whole(whole, layout, mesh.row, mesh.row_group).on(mesh.device)
+    nodes = layout.nodes(mesh.row, mesh.column).to(whole.device)
     weight = whole.norm.weight
-    norm = NodeNorm(whole.norm.kind, None if weight is None else weight[nodes.to(weight.device)])
-    lengths = whole.pattern.lengths[nodes]
+    norm = NodeNorm(whole.norm.kind, None if weight is None else weight[nodes].to(mesh.device))
+    lengths = whole.pattern.lengths[nodes].to(mesh.device)
     return ShardedPropagation(mesh, layout, rows, whole, norm, lengths, whole.longest_row)
