@@ -13,6 +13,7 @@ import pytest
 from cli.tables import write_nodes
 from mgnni.cli.app import COMMANDS
 from mgnni.cli.arguments import Parser, UsageError, layout, plain_text
+from mgnni.cli.explain import Explain
 from mgnni.cli.train import CHOICES, Train
 from mgnni.data.metric_names import METRICS
 from mgnni.data.rules import RULES
@@ -97,6 +98,40 @@ def test_options_may_be_written_in_several_ways() -> None:
     assert train("--label", "a,b").tables.label == ("a,b",), "a name may contain a comma"
     with pytest.raises(UsageError, match="--input-widths"):
         train("--input-widths", "none", "3")
+
+
+def test_values_of_a_repeated_option_are_added() -> None:
+    command = train(
+        *("--label", "price", "--label", "rent", "--ignore", "a", "b", "--ignore", "c"),
+        *("--features=-x", "--features=-y", "--categorical", "k", "--categorical", "l"),
+        *("--seeds", "0", "--seeds", "1,2", "--split", "0", "--split", "2", "--scales", "1"),
+        *("--scales", "4", "--option", "a=1", "--option", "b=2"),
+    )
+    tables = command.tables
+    assert (tables.label, tables.ignore) == (("price", "rent"), ("a", "b", "c"))
+    assert (tables.features, tables.categorical) == (("-x", "-y"), ("k", "l"))
+    assert (command.seeds, command.split, command.option) == ((0, 1, 2), ("0", "2"), ("a=1", "b=2"))
+    assert command.changes == {"scales": (1, 4)}
+    for words in (["none", "8"], ["8", "none"]):
+        with pytest.raises(UsageError, match="--input-widths"):
+            train(*(part for word in words for part in ("--input-widths", word)))
+
+
+def test_none_may_be_a_name() -> None:
+    given = ("--weight", "none", "--id", "None", "--source", "None")
+    tables = train(*given, "--metric", "none").tables
+    assert (tables.weight, tables.id, tables.source) == ("none", "None", "None")
+    args = ["run", "n1", "--class", "None", "--against", "none", "--run-number", "none"]
+    found = Explain.parser(args).parse(args)
+    assert (found["class_name"], found["against"]) == ("None", "none")
+    assert found["run_number"] is None
+
+
+def test_a_path_that_an_option_has_taken_is_missed() -> None:
+    with pytest.raises(UsageError, match="required: DATA; write DATA before --label, which takes"):
+        Train.parser([]).parse(["--epochs", "3", "--label", "topic", "mine"])
+    with pytest.raises(UsageError, match="required: DATA; see mgnni train --help"):
+        Train.parser([]).parse(["--epochs", "3"])
 
 
 @pytest.mark.parametrize("width", ["60", "80", "120"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,11 +87,50 @@ def test_data_that_have_moved_are_found_again(call: Call, tmp_path: Path) -> Non
     assert after == {**before, "data": "elsewhere"}
 
     write_nodes(tmp_path / "other", node_rows(20), edge_rows(20))
-    ended = call(*command, "--data", tmp_path / "other")
-    assert (ended.status, ended.out) == (2, "")
-    assert "24 nodes and 48 edges (got 20 and 40); give the data of the training" in ended.err
+    for refuses in (("export", run), ("range", run, "--output", tmp_path / "range")):
+        assert call(*refuses, "--data", new).status == 0
+        shutil.rmtree(tmp_path / "range", ignore_errors=True)
+        ended = call(*refuses, "--data", tmp_path / "other")
+        assert (ended.status, ended.out) == (2, "")
+        assert "24 nodes and 48 edges (got 20 and 40); give the data of the training" in ended.err
     ended = call(*command, "--data", tmp_path / "none")
     assert (ended.status, "check --data" in ended.err) == (2, True)
+
+
+def test_a_node_of_new_data_is_explained(call: Call, trained: Path, tmp_path: Path) -> None:
+    """The prediction that is explained is that of mgnni predict, and a note says what was read."""
+    rows = [row.replace("n", "m", 1) for row in node_rows(20, labels=False, splits=False)[1:]]
+    edges = [row.replace("n", "m") for row in edge_rows(20)[1:]]
+    new = write_nodes(tmp_path / "new", ["id,a,b", *rows], ["source,target", *edges])
+    run, table = trained / "mine-run", tmp_path / "new.csv"
+    ended = call("explain", run, "m07", "--data", new, "--json", "--output", tmp_path / "out")
+    assert (ended.status, ended.err) == (0, "")
+    found = json.loads(ended.out)
+    assert (found["target"], found["label"], found["data"]) == ("m07", None, "new")
+    assert "the model was trained on other data" in found["notes"][0]
+    assert call("predict", run, new, "--output", table).status == 0
+    with table.open() as file:
+        rows_of = {row["id"]: row for row in csv.DictReader(file)}
+    assert found["predicted"] == rows_of["m07"]["prediction"]
+    assert found["probability"] == pytest.approx(float(rows_of["m07"][f"p_{found['class']}"]))
+    ended = call("explain", run, "n07", "--data", new, "--output", tmp_path / "no")
+    assert (ended.status, "one of the 20 nodes of new" in ended.err) == (2, True)
+
+
+def test_a_class_may_have_any_name(call: Call, tmp_path: Path) -> None:
+    rows = [row.replace("red", "None").replace("blue", "others") for row in node_rows()]
+    write_nodes(tmp_path / "mine", rows)
+    run = tmp_path / "run"
+    ended = call("train", tmp_path / "mine", *QUICK, "--no-report", "--output", run)
+    assert ended.status == 0, ended.err
+    for one, other in (("None", "others"), ("others", "None")):
+        output = tmp_path / one
+        ended = call(
+            *("explain", run, "n07", "--class", one, "--against", other, "--json"),
+            *("--output", output),
+        )
+        found = json.loads(ended.out)
+        assert (found["class"], found["against"]) == (one, other)
 
 
 def test_options_of_a_benchmark_are_refused_for_files(
@@ -165,7 +206,8 @@ def test_changed_files_of_the_same_size_are_noted(call: Call, tmp_path: Path) ->
     for command in commands:
         ended = call(*command, "--data", tmp_path / "other")
         assert ended.status == 0, ended.err
-        assert "the files have changed since the training" in ended.out + ended.err
+        said = " ".join((ended.out + ended.err).split())
+        assert "the files have changed since the training" in said
 
 
 def test_names_are_drawn_as_they_are(call: Call, tmp_path: Path) -> None:

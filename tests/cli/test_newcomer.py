@@ -152,3 +152,14 @@ def test_a_class_that_no_test_row_has_is_named(call: Call, place: Path) -> None:
     assert "class green is rare" in shown
     assert "and no test row has it: the score says nothing about this class" in shown
     assert "look at its recall" not in shown
+
+
+def test_folds_without_a_rare_class_are_refused_with_a_remedy(call: Call, place: Path) -> None:
+    rows = [row.replace(",red", ",blue") for row in node_rows(splits=False)]
+    rows = changed(changed(rows, 1, 3, "red"), 2, 3, "red")
+    write_nodes(place / "rare", rows)
+    given = ("--directed", "false", "--metric", "roc_auc", "--allow-unseen")
+    ended = call("train", "rare", *QUICK, *given, "--folds", "5")
+    assert ended.status == 1
+    assert "which has one class only" in ended.err
+    assert "another split, or fewer folds" in ended.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,41 @@ def test_own_data_without_a_model(call: Call, place: Path) -> None:
     assert ended.status == 1
     assert "holds another training" in ended.err
     assert call("predict", folder, "mine", "--output", "p.csv").status == 0
+
+
+def test_a_chosen_model_is_trained_for_more_epochs_by_its_config(call: Call, place: Path) -> None:
+    small = FEW[2:]
+    assert call("train", "mine", *FEW, "--output", "few").status == 0
+    chosen = json.loads((place / "few" / "report.json").read_text())["portfolio"]["chosen"]
+    model = chosen.split("-")[0]  # a variant has the options of its config
+    for options in ((), ("--model", model)):
+        again = call(
+            *("train", "mine", *small, *options, "--epochs", "4", "--output", "few", "--resume")
+        )
+        assert (again.status, len(again.err) < 500) == (1, True)
+        way = f"mgnni train {place / 'mine'} --config few/config.json --epochs 4 --output NEW"
+        assert "whose model was chosen among several, so it cannot go on" in again.err
+        assert way in again.err
+    words_of = shlex.split(way.replace("NEW", "new"))[1:]
+    ended = call(*words_of, "--no-report")
+    assert ended.status == 0, ended.err
+    report = json.loads((place / "new" / "report.json").read_text())
+    before = json.loads((place / "few" / "report.json").read_text())["config"]
+    assert report["config"] == {**before, "epochs": 4}
+    other = call("train", "mine", *FEW, "--lr", "0.5", "--output", "few", "--resume")
+    assert "holds another comparison, with candidates." in other.err
+
+
+@pytest.mark.parametrize("rule", ["test-max", "fold-max", "gin"])
+def test_a_model_is_chosen_on_validation_data_whatever_the_rule(
+    call: Call, place: Path, rule: str
+) -> None:
+    ended = call("train", "many", *FEW, "--rule", rule)
+    assert (ended.status, ended.err) == (0, "")
+    report = json.loads((place / "runs" / "many" / "report.json").read_text())
+    assert report["protocol"]["rule"] == rule
+    assert all(one["error"] is None for one in report["portfolio"]["candidates"])
+    assert len(report["runs"][0]["test_curve"]) == 2
 
 
 def test_whole_graphs_without_a_model(call: Call) -> None:

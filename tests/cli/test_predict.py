@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +16,16 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from cli.tables import PARTS, QUICK, edge_rows, node_rows, write, write_graphs, write_nodes
+from cli.tables import (
+    PARTS,
+    QUICK,
+    changed,
+    edge_rows,
+    node_rows,
+    write,
+    write_graphs,
+    write_nodes,
+)
 from mgnni.train.fitted import Fitted
 from mgnni.train.source import find_source
 
@@ -101,6 +111,33 @@ def test_the_nodes_it_was_trained_on(call: Call, trained: Path) -> None:
     count = Counter(rows["prediction"])
     assert all(f"{count[name]} {name}" in shown for name in ("red", "blue"))
     assert "note: 24 nodes, 48 edges" in shown
+
+
+def test_the_data_of_the_training_are_known_wherever_they_are(
+    call: Call, trained: Path, place: Path
+) -> None:
+    shutil.copytree(trained / "mine", place / "copy")
+    for data, output in ((trained / "mine", "old.csv"), ("copy", "new.csv")):
+        ended = call("predict", trained / "mine-run", data, "--output", output)
+        assert (ended.status, ended.err) == (0, "")
+    assert table("new.csv") == table("old.csv")
+    assert set(table("new.csv")["split"]) == {"train", "val", "test"}
+    nodes = (place / "copy" / "nodes.csv").read_text().splitlines()
+    (place / "copy" / "nodes.csv").write_text("\n".join(changed(nodes, 3, 1, "0.77")))
+    assert call("predict", trained / "mine-run", "copy", "--output", "other.csv").status == 0
+    assert "split" not in table("other.csv")
+
+
+def test_a_model_of_one_graph_says_which_model_predicts_others(
+    call: Call, trained: Path, place: Path
+) -> None:
+    quick = ("--model", "gmgnni", "--input-map", "graph", "--epochs", "2", "--no-report")
+    assert call("train", trained / "mine", *quick, "--output", "bound").status == 0
+    new = write_nodes(place / "new", node_rows(20), edge_rows(20))
+    for command in (("predict", "bound", new), ("explain", "bound", "n07", "--data", new)):
+        ended = call(*command)
+        assert ended.status == 2
+        assert "for other graphs, train with --model gmgnni --input-map mlp (in" in ended.err
 
 
 def test_other_nodes_without_labels_in_any_order(call: Call, trained: Path, place: Path) -> None:
@@ -195,7 +232,8 @@ def test_changed_data_have_labels_and_no_split(call: Call, trained: Path, place:
     assert call("predict", "runs/mine", "mine", "--threshold", "0.5").status == 0
     checked(table("runs/mine/predictions.csv"), ["blue", "red"], [1, 2], "label")
     assert call("predict", "runs/mine", trained / "mine", "--threshold", "0.5").status == 0
-    checked(table("runs/mine/predictions.csv"), ["blue", "red"], [1, 2], "label")
+    rows = table("runs/mine/predictions.csv")  # those of the training, at another place
+    checked(rows, ["blue", "red"], [1, 2], "label", "split")
 
 
 def test_another_delimiter_than_in_training(call: Call, trained: Path, place: Path) -> None:

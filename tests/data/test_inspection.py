@@ -86,6 +86,42 @@ def test_unrelated_neighbours_are_advised_on():
     assert "neighbours hardly share their class (adjusted homophily 0.00)" in texts(found)
 
 
+@pytest.mark.parametrize(
+    ("model", "head", "said"),
+    [
+        (None, None, "mlp, which ignores the edges, and try --model mgnni --head residual, which"),
+        ("mgnni", "linear", "mlp, which ignores the edges, and try --head residual, which"),
+        ("mgnni", "residual", "compare with --model mlp, which ignores the edges"),
+        ("gcn", None, "compare with --model mlp, which ignores the edges"),
+        ("mlp", None, None),
+    ],
+)
+def test_advice_has_options_of_the_model_only(
+    model: str | None, head: str | None, said: str | None
+) -> None:
+    here = torch.arange(NODES)
+    edges = torch.stack([here[:36], (here[:36] + 1) % NODES])
+    of_classes = describe_task(ring_task(noise(), here // 2 % 2, edges))
+    numbers = (here // 2 % 2).float()[:, None]
+    split = Split.of(here[:30], here[30:40], here[40:])
+    data = Data(x=noise(), edge_index=edges)
+    of_numbers = describe_task(Task("ring", [data], numbers, [split], "y", regression=True))
+    for found in (of_classes, of_numbers):
+        found["options"] |= {"model": model, "head": head}
+        lines = [line for line in texts(found).splitlines() if "neighbours hardly" in line]
+        assert len(lines) == (said is not None)
+        assert said is None or said in lines[0]
+        assert ("residual" in str(lines)) == ("residual" in str(said))
+
+
+def test_few_test_rows_are_averaged_over_several_splits_once() -> None:
+    task = ring_task(noise(), alternating())
+    one, two = (texts(describe_task(task.with_splits(task.splits * n))) for n in (1, 2))
+    said = "one of them changes the accuracy by 5.0 points; "
+    assert f"20 test rows: {said}average over several splits" in one
+    assert f"20 test rows in a split: {said}look at the mean over the splits" in two
+
+
 def test_a_description_does_not_depend_on_test_labels():
     other = alternating()
     other[40:] = 1 - other[40:]
@@ -185,6 +221,14 @@ def test_a_rare_class_is_named_with_a_remedy():
     assert "pass --metric roc_auc: always answering 'a' has an accuracy of 97.5 %" in said
 
 
+def test_a_class_without_a_training_row_is_not_to_be_balanced() -> None:
+    labels = torch.zeros(NODES, dtype=torch.long)
+    labels[35] = 1
+    said = texts(describe_task(ring_task(noise(), labels), schema(*NUMBERS)))
+    assert "classes without a training row, which no model can learn: 'b'; move some of" in said
+    assert "balanced" not in said
+
+
 def test_several_labels_have_shares_and_no_majority():
     labels = torch.stack([alternating(), torch.ones(NODES)], 1).float()
     found = describe_task(ring_task(noise(), labels))
@@ -235,3 +279,18 @@ def test_classes_that_differ_in_capital_letters_and_no_validation_rows_are_warni
     assert "no labelled validation rows" not in texts(found)
     found["parts"]["val"] = 0
     assert "True no labelled validation rows" in texts(found)
+
+
+@pytest.mark.parametrize("part", ["val", "test"])
+def test_a_set_that_training_needs_is_missed(part: str) -> None:
+    name = {"val": "validation", "test": "test"}[part]
+    said = f"True no labelled {name} rows, which mgnni train needs: move some labelled rows there"
+    labels = alternating()
+    labels[slice(30, 40) if part == "val" else slice(40, 60)] = -1
+    task = ring_task(noise(), labels)
+    own = texts(describe_task(task, schema(*NUMBERS)))
+    assert f"{said}, or label more" in own
+    named = schema(*NUMBERS, split_column=("my split", "split_1"))
+    own = texts(describe_task(task, named))
+    assert f"{said}, or pass --ignore 'my split' split_1, so that a split is drawn" in own
+    assert said not in texts(describe_task(task))  # a benchmark is as it is

@@ -40,7 +40,8 @@ class Command(ABC):
     The ``metadata`` of a field may have ``metavar``, the value in the help; ``choices``, all
     values, for the help only; ``unset``, what happens without the option, instead of its default
     value; ``names``, the option strings; ``positional``, whether it is a positional argument;
-    ``switch``, whether ``--name`` and ``--no-name`` set a value that is none by default.
+    ``switch``, whether ``--name`` and ``--no-name`` set a value that is none by default;
+    ``literal``, whether the word none is a value like any other, for example a name.
     """
 
     # Arguments of the library whose option has another name, for error messages.
@@ -82,6 +83,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, prog: str, doc: str | None = None, add_help: bool = True) -> None:
+        self.list_option: str | None = None  # the last one that was read
         super().__init__(
             prog=prog,
             usage=f"{prog} [options]",
@@ -113,6 +115,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise :class:`UsageError`."""
+        missing = message.partition("arguments are required: ")[2]
+        if missing and self.list_option:
+            message += f"; write {missing} before {self.list_option}, which takes several words"
         raise UsageError(message if message[-1:] == "?" else f"{message}; see {self.prog} --help")
 
     def option_names(self) -> dict[str, str]:
@@ -193,8 +198,8 @@ class Parser(argparse.ArgumentParser):
         metavar = about.get("metavar")
         if metavar is None:
             metavar = KINDS[kind][0] + (f"|{NONE}" if optional and "unset" not in about else "")
-        settings: dict[str, Any] = {"help": text, "type": _reader(kind, optional, several)}
-        settings["metavar"] = metavar
+        reader = _reader(kind, optional and not about.get("literal"), several)
+        settings: dict[str, Any] = {"help": text, "type": reader, "metavar": metavar}
         if several:
             settings |= {"nargs": "*", "action": _Several}
         if about.get("positional"):
@@ -208,17 +213,17 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Several(argparse.Action):
-    """Stores any number of values, each word of which may hold several, as one tuple."""
+    """Stores all values of an option as one tuple: several per word, or the option repeated."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None
     ) -> None:
-        if values == [None]:
-            setattr(namespace, self.dest, None)
-        elif None in values:
+        parser.list_option = option_string
+        before = getattr(namespace, self.dest, ())
+        if before is None or (None in values and (before or len(values) > 1)):
             raise argparse.ArgumentError(self, f"must be values, or {NONE} alone")
-        else:
-            setattr(namespace, self.dest, tuple(value for part in values for value in part))
+        new = None if values == [None] else (*before, *(one for part in values for one in part))
+        setattr(namespace, self.dest, new)
 
 
 def _reader(kind: Any, optional: bool, several: bool) -> Callable[[str], Any]:

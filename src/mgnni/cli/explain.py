@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from mgnni.train.fitted import Fitted
 
 FILES = ("explanation.json", "explanation.png")
-CHANGED = "the files have changed since the training; this explains the prediction for them as now"
+CHANGED = (
+    "the model was trained on other data, or the files have changed since the training; this "
+    "explains the prediction for them as they are now"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +33,8 @@ class Explain(Command):
     """Show why a node or graph got its prediction.
 
     RUN is the output folder of mgnni train. NODE is the id of a node as in your files, its index,
-    counted from 0, for a benchmark, or a graph for a model of whole graphs.
+    counted from 0, for a benchmark, or a graph for a model of whole graphs. It is searched in the
+    data of the training, or in new data that --data names.
 
     The contributions of all nodes add up to the logit of the predicted class, minus what it would
     be with the features of the baseline at every node; so do those of all features. For mgnni and
@@ -40,9 +44,11 @@ class Explain(Command):
 
     Example: mgnni explain runs/texas 17
     Example: mgnni explain runs/topics paper-1204 --against theory --top 20
+    Example: mgnni explain runs/topics paper-9001 --data new-graph/
     """
 
     renamed: ClassVar[Mapping[str, str]] = {
+        "data": "--data",
         "index": "NODE",
         "run": "--run-number",
         "options": "--option",
@@ -54,13 +60,18 @@ class Explain(Command):
     """Id of a node, or of a graph; index in a benchmark."""
     class_name: str | None = field(
         default=None,
-        metadata={"metavar": "CLASS", "unset": "the predicted one", "names": ("--class",)},
+        metadata={
+            **{"metavar": "CLASS", "unset": "the predicted one", "names": ("--class",)},
+            "literal": True,
+        },
     )
     """Class to explain."""
     against: str | None = field(
-        default=None, metadata={"metavar": "CLASS", "unset": "the logit itself is explained"}
+        default=None,
+        metadata={"metavar": "CLASS", "unset": "the logit itself is explained", "literal": True},
     )
-    """Explain why the class was predicted rather than this one, or the others."""
+    """Explain why the class was predicted rather than this one, or rather than the mean of all
+    others: others, unless a class has this name."""
     top: int = 10
     """Number of nodes and of features in the tables."""
     baseline: str = field(default="zero", metadata={"choices": ("zero", "mean")})
@@ -76,9 +87,10 @@ class Explain(Command):
     )
     """Options of the benchmark, as in training."""
     data: Path | None = field(
-        default=None, metadata={"metavar": "PATH", "unset": "where they were in training"}
+        default=None, metadata={"metavar": "PATH", "unset": "the data of the training"}
     )
-    """Folder or file of the training data, if it has moved."""
+    """Folder or file with the node or graph, which is read as in training: the data of the training
+    if they have moved, or new data."""
     output: Path | None = field(
         default=None, metadata={"metavar": "FOLDER", "unset": "runs/explain-RUN-NODE"}
     )
@@ -98,7 +110,7 @@ class Explain(Command):
             raise UsageError(f"{there[0]} exists; pass --overwrite, or --output another folder")
         # Imported late because they are slow to import.
         from mgnni.cli.explain_output import show_explanation
-        from mgnni.cli.trained_on import MOVED, trained_on
+        from mgnni.cli.trained_on import trained_on
         from mgnni.explain.figure import draw_explanation
         from mgnni.explain.prediction import explain_graphs
         from mgnni.explain.report import summarize
@@ -106,7 +118,7 @@ class Explain(Command):
 
         fitted = Fitted.load(folder)
         fitted.model(self.run_number)  # refuses a wrong run before anything is read
-        source = trained_on(folder, options, fitted, self.run_number, self.data, MOVED)
+        source = trained_on(folder, options, fitted, self.run_number, self.data, same_size=False)
         index = self._find(source, fitted.level)
         found = explain_graphs(
             fitted,
@@ -126,7 +138,7 @@ class Explain(Command):
             "baseline": self.baseline,
             **summarize(found, names, self.top),
             "threshold": _threshold(fitted, found, self.run_number),
-            "notes": [CHANGED] if source.changed else [],
+            "notes": [*[CHANGED] * source.changed, *source.warnings],
         }
         text = to_json(result)
         with result_folder(output):

@@ -63,14 +63,14 @@ class Export(Command):
         if self.output is not None and output.exists() and not self.overwrite:
             raise UsageError(f"{output} exists; pass --overwrite, or --output another file")
         # Imported late because they are slow to import.
-        from mgnni.cli.trained_on import MOVED, trained_on
+        from mgnni.cli.trained_on import trained_on
         from mgnni.export.program import check_path, export_graphs
         from mgnni.train.fitted import Fitted
 
         check_path(output)
         fitted = Fitted.load(folder)
         fitted.model(self.run_number)  # refuses a wrong run before anything is read
-        source = trained_on(folder, options, fitted, self.run_number, self.data, MOVED)
+        source = trained_on(folder, options, fitted, self.run_number, self.data)
         info = export_graphs(fitted, output, source.graphs, self.run_number)
         result = {"command": "export", "run": str(self.model), "output": str(output), **info}
         if source.changed:

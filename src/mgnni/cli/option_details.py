@@ -40,7 +40,8 @@ MAP_SOLVERS = ("anderson", "picard")  # of models whose equation is not linear
 
 
 def _column(*names: str) -> dict[str, Any]:
-    return {"unset": f"column {', '.join(names[:-1])} or {names[-1]}"}
+    unset = f"column {', '.join(names[:-1])} or {names[-1]}"
+    return {"unset": unset, "literal": True}  # a column may be named none
 
 
 FILE_DETAILS: dict[str, Mapping[str, Any]] = {

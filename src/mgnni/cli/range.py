@@ -75,6 +75,14 @@ class Range(DataCommand):
         default=(), metadata={"metavar": "NAME=VALUE", "unset": "those of the benchmark"}
     )
     """Options of the benchmark, see mgnni datasets NAME."""
+    moved: Path | None = field(
+        default=None,
+        metadata={
+            **{"metavar": "PATH", "names": ("--data",)},
+            "unset": "where they were in training",
+        },
+    )
+    """For the output folder of a training: folder or file of its data, if it has moved."""
     output: Path | None = field(
         default=None, metadata={"metavar": "FOLDER", "unset": "runs/range-DATA"}
     )
@@ -90,8 +98,9 @@ class Range(DataCommand):
         trained = (path / "model.pt").is_file() or path.name == "model.pt"
         if trained:
             self._refuse_for_a_training()
-        elif self.run_number is not None:
-            raise UsageError("--run-number is for the output folder of a training; leave it out")
+        for name, value in (("--run-number", self.run_number), ("--data", self.moved)):
+            if value is not None and not trained:
+                raise UsageError(f"{name} is for the output folder of a training; leave it out")
         name = path.parent.name if path.name == "model.pt" else path.name
         output = self.output or default_folder(f"range-{name}")
         there = [output / one for one in FILES if (output / one).exists()]

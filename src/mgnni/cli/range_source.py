@@ -86,7 +86,7 @@ def measure_training(command: Range, options: dict[str, Any]) -> dict[str, Any]:
     path, theta, samples, seed = Path(command.data), command.theta, command.samples, command.seed
     fitted = Fitted.load(path)
     model = fitted.model(command.run_number)
-    source = trained_on(path, options, fitted, command.run_number)
+    source = trained_on(path, options, fitted, command.run_number, command.moved)
     graph = prepared(joined(source.graphs), fitted.config)
     batch = graph.batch if len(source.graphs) > 1 else None
     x = graph.x.to(next(model.parameters()).dtype)

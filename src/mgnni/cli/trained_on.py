@@ -15,13 +15,12 @@ from mgnni.cli.arguments import UsageError
 from mgnni.data.tables.graph_file import GraphFile
 from mgnni.data.targets import is_labeled
 from mgnni.data.task import Task
-from mgnni.errors import MgnniError
 from mgnni.train.fitted import Fitted
 from mgnni.train.report import fingerprint
 from mgnni.train.source import find_source
-from mgnni.train.trained_rows import read_again
+from mgnni.train.trained_rows import task_of_training
 
-MOVED = "restore it, or say with --data where it is now"  # for commands with this option
+MOVED = "restore it, or say with --data where it is now"
 
 
 class Graphs(NamedTuple):
@@ -34,6 +33,7 @@ class Graphs(NamedTuple):
     labels: Tensor | None  # class of each row, negative if not known; None for several labels
     node_ids: Any = None  # of the nodes of all graphs; None if nodes have no ids
     changed: bool = False  # whether files are not as they were in training
+    warnings: tuple[str, ...] = ()  # how they differ in a way that is probably not meant
 
 
 def trained_on(
@@ -42,12 +42,13 @@ def trained_on(
     fitted: Fitted,
     run: int | None = None,
     data: Path | None = None,
-    remedy: str = "restore it",
+    *,
+    same_size: bool = True,
 ) -> Graphs:
-    """Return the graphs of a training.
+    """Return the graphs of a training, or others that are read like its files.
 
-    A benchmark must have the same numbers as in training, files the same number of nodes and edges;
-    if their content differs, the result says so.
+    A benchmark must have the same numbers as in training. If the content of files differs, the
+    result says so.
 
     Args:
         path (Path): Folder of the training, or its ``model.pt``.
@@ -57,8 +58,8 @@ def trained_on(
             if :obj:`None`. (default: :obj:`None`)
         data (Path, optional): Where its files are now; where they were if :obj:`None`.
             (default: :obj:`None`)
-        remedy (str, optional): What to do if the files are not where they were, for the message.
-            (default: :obj:`"restore it"`)
+        same_size (bool, optional): Whether files must have as many nodes and edges as in training.
+            (default: :obj:`True`)
     """
     folder = path if path.is_dir() else path.parent
     try:
@@ -93,28 +94,17 @@ def trained_on(
     if not place.exists():
         raise UsageError(
             f"{place} must hold what {folder} was trained on (got no such file or folder); "
-            f"{remedy if data is None else 'check --data'}"
+            f"{MOVED if data is None else 'check --data'}"
         )
     source = of_file(fitted.open(place))
     graph = joined(source.graphs)
-    if (graph.num_nodes, graph.num_edges) != sizes:
+    if same_size and (graph.num_nodes, graph.num_edges) != sizes:
         raise UsageError(
             f"{place} is not what {folder} was trained on, {sizes[0]:,} nodes and {sizes[1]:,} "
             f"edges (got {graph.num_nodes:,} and {graph.num_edges:,}); "
-            f"{remedy if data is None else 'give the data of the training'}"
+            f"{MOVED if data is None else 'give the data of the training'}"
         )
-    return source._replace(changed=not _as_in_training(place, folder, header, fitted))
-
-
-def _as_in_training(place: Path, folder: Path, header: dict[str, Any], fitted: Fitted) -> bool:
-    """Return whether files, wherever they are, have the content that the model was trained on."""
-    try:
-        task = read_again(folder, header, fitted, place)
-    except MgnniError:  # for example without labels, which only training needs
-        return False
-    origin = Path(header["data"]["origin"])
-    task.name = origin.name if place.is_dir() else origin.stem  # part of the fingerprint
-    return bool(fingerprint(task) == header["data"]["fingerprint"])
+    return source._replace(changed=task_of_training(folder, header, fitted, place) is None)
 
 
 def of_task(task: Task, split: int = 0) -> Graphs:
@@ -138,7 +128,15 @@ def of_file(file: GraphFile) -> Graphs:
             labeled = known.nonzero().squeeze(1)
         if file.labels.dim() == 1:
             labels = torch.where(known, file.labels, -1)
-    return Graphs(file.name, file.graphs, labeled, file.ids, labels, file.node_ids)
+    return Graphs(
+        file.name,
+        file.graphs,
+        labeled,
+        file.ids,
+        labels,
+        file.node_ids,
+        warnings=file.warnings,
+    )
 
 
 def joined(graphs: Sequence[Data]) -> Data:

@@ -117,7 +117,7 @@ class Task:
                 one, other = ("class", "another") if self.metric == "roc_auc" else ("number", "mae")
                 raise DataError(
                     f"{self.name}, split {split}: {self.metric} is undefined on {part}, which has "
-                    f"one {one} only; choose {other} as metric, or another split"
+                    f"one {one} only; choose {other} as metric, another split, or fewer folds"
                 )
 
     @property

@@ -23,6 +23,7 @@ from mgnni.train.more_epochs import (
     ENTRY,
     asks_for_more,
     can_go_on,
+    check_chosen,
     check_final_state,
     epochs_of,
     reopen,
@@ -269,13 +270,15 @@ def check_same(
     there, asked = _completed(there), _completed(header)
     # Notes are texts, which may be worded differently in another version.
     ignored = {"data.notes", *ignored}
-    for path, a, b in _differences(there, asked):
-        if path not in ignored:
-            raise OtherTrainingError(
-                f"{folder}: holds another {what}, with {path} = {reprlib.repr(a)} (asked "
-                f"for: {reprlib.repr(b)}); repeat its options to continue it, or choose another "
-                "--output"
-            )
+    found = [one for one in _differences(there, asked) if one[0] not in ignored]
+    if found:
+        if (folder / PORTFOLIO).exists() and (folder / "config.json").exists():
+            check_chosen(folder, [path for path, _, _ in found], asked)
+        path, a, b = found[0]
+        raise OtherTrainingError(
+            f"{folder}: holds another {what}, with {path} = {reprlib.repr(a)} (asked for: "
+            f"{reprlib.repr(b)}); repeat its options to continue it, or choose another --output"
+        )
 
 
 def _completed(header: dict[str, Any]) -> dict[str, Any]:

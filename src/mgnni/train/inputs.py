@@ -75,8 +75,9 @@ def check_bound_graph(config: Config, graphs: Sequence[Data], expected: str | No
         nodes = ", ".join(str(graph.num_nodes) for graph in graphs[:3])
         raise ArgumentError(
             f"'data' must be the graph of the training, of {config.model.num_nodes} nodes, whose "
-            f"nodes input_map='graph' embeds (got other edges, between {nodes} nodes); train with "
-            "input_map='mlp' to predict on other graphs"
+            f"nodes input_map='graph' embeds (got other edges, between {nodes} nodes); for other "
+            f"graphs, train with --model {config.architecture} --input-map mlp (in Python "
+            f"model={config.architecture!r}, input_map='mlp')"
         )
 
 

@@ -6,6 +6,9 @@ stopped early stay as they are, and the others go on from the state that they we
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,36 @@ def asks_for_more(folder: Path, there: dict[str, Any], header: dict[str, Any]) -
             "--output, or choose --lr-period from the start"
         )
     return True
+
+
+def check_chosen(folder: Path, differences: Sequence[str], asked: Mapping[str, Any]) -> None:
+    """Refuse other epochs or another model for a training whose model was chosen among several.
+
+    How the model was chosen depends on the number of epochs, so the training cannot go on.
+
+    Args:
+        folder (Path): The folder of the training.
+        differences (Sequence[str]): Entries in which it differs from what is asked for, at least
+            one.
+        asked (Mapping[str, Any]): The header of what is asked for, a training or a comparison.
+
+    Raises:
+        DataError: Nothing else than the epochs or the model differs.
+    """
+    if "candidates" in asked:
+        refused = all(re.fullmatch(r"candidates\..*\.epochs", path) for path in differences)
+        epochs = max(one["epochs"] for one in asked["candidates"].values())
+    else:
+        refused = all(re.match(r"portfolio$|config\.", path) for path in differences)
+        epochs = asked["config"]["epochs"]
+    if refused:
+        origin = shlex.quote(asked["data"]["origin"])
+        raise DataError(
+            f"{folder}: holds another training, whose model was chosen among several, so it cannot "
+            f"go on with other epochs or another model; train the chosen one anew: mgnni train "
+            f"{origin} --config {shlex.quote(str(folder / 'config.json'))} --epochs {epochs} "
+            "--output NEW, with the same file options"
+        )
 
 
 def check_final_state(folder: Path, epochs: int, report: dict[str, Any]) -> None:

@@ -129,6 +129,8 @@ def describe_source(source: Source, config: Config) -> dict[str, Any]:
     """
     found = describe_task(source.task, source.schema)
     found["options"]["class_weight"] = config.class_weight
+    found["options"]["model"] = config.architecture
+    found["options"]["head"] = getattr(config.model, "head", None)
     model = find_model(config.architecture)
     found["options"]["unweighted"] = None if model.load().uses_edge_weight else model.name
     if config.undirected:  # makes all edges undirected

@@ -30,16 +30,14 @@ def trained_rows(
         options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
 
     Returns:
-        One word per row; ``None`` if these are not the data of the training, or if the folder does
-        not say what they were.
+        One word per row; ``None`` if these are not the data of the training, wherever they are
+        now, or if the folder does not say what they were.
     """
     try:
         header = read_object(folder / "config.json", "train again")
         name = benchmark_named(data) if fitted.schema is None else None
-        if header["data"]["origin"] != (name or str(Path(data).resolve())):
-            return None
-        task = read_again(folder, header, fitted, name or Path(data), options)
-        if fingerprint(task) != header["data"]["fingerprint"]:
+        task = task_of_training(folder, header, fitted, name or Path(data), options)
+        if task is None:
             return None
         split = task.splits[fitted.runs[run].split]
     except (MgnniError, KeyError, TypeError):  # a column is left out, predictions are not
@@ -51,14 +49,41 @@ def trained_rows(
     return words
 
 
-def read_again(
+def task_of_training(
     folder: Path,
     header: Mapping[str, Any],
     fitted: Fitted,
     data: str | Path,
     options: dict[str, Any] | None = None,
+) -> Task | None:
+    """Return the task of data with splits drawn as in training, if they are those of the training.
+
+    Files may be at another place now; their content decides.
+
+    Args:
+        folder (Path): Folder of the training.
+        header (Mapping[str, Any]): Its ``config.json``.
+        fitted (Fitted): Its model.
+        data (str or Path): Name of a benchmark, or path of files.
+        options (dict[str, Any], optional): Options of the benchmark. (default: :obj:`None`)
+    """
+    try:
+        task = _read_again(folder, header, fitted, data, options)
+    except MgnniError:  # for example without labels, which only training needs
+        return None
+    if isinstance(data, Path):
+        origin = Path(header["data"]["origin"])
+        task.name = origin.name if data.is_dir() else origin.stem  # part of the fingerprint
+    return task if fingerprint(task) == header["data"]["fingerprint"] else None
+
+
+def _read_again(
+    folder: Path,
+    header: Mapping[str, Any],
+    fitted: Fitted,
+    data: str | Path,
+    options: dict[str, Any] | None,
 ) -> Task:
-    """Return the task of a training from its data as they are now, with splits drawn as then."""
     # While a training goes on for more epochs, its model is that of the previous report.
     name = REPORT if (folder / REPORT).exists() else PREVIOUS
     given = read_object(folder / name, "train again").get("input", {})

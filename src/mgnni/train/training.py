@@ -70,6 +70,7 @@ class Training:
     def __post_init__(self) -> None:
         self.task, self.config = self.experiment.task, self.experiment.config
         self.rule = get_rule(self.experiment.rule)
+        self.tests_epochs = self.experiment.test and self.rule.needs_test_curve
         # Runs of a search, which are not tested, are compared after every epoch, so all of them
         # are in one group if possible; and the processes of a mesh train the same group.
         separate = self.experiment.test and self.mesh is None
@@ -122,7 +123,7 @@ class Training:
         try:
             loss = learner.train_epoch(self.epoch)
             val = learner.validate() if self.validates else []
-            test = self._measure("test") if self.rule.needs_test_curve else []
+            test = self._measure("test") if self.tests_epochs else []
         except (ArgumentError, ConvergenceError):
             learner.check_finite(self.epoch)  # diverged weights explain the error better
             raise
@@ -133,7 +134,7 @@ class Training:
             curve.append(metrics[self.task.metric])
         epoch = self._epoch(loss, val, improved)
         self.log.append(epoch.row())
-        if val and not self.rule.needs_test_curve:
+        if val and not self.tests_epochs:
             self._finish([place for place, one in enumerate(self.stopping) if one.done])
         if self.learner is not None and self.epoch >= self.config.epochs:
             state = self.state()
@@ -195,7 +196,7 @@ class Training:
                     epochs=self.epoch,
                     val=self.task.evaluate(val[place], split, "val") if val else {},
                     test=test,
-                    test_curve=self.curves[place] if self.rule.needs_test_curve else None,
+                    test_curve=self.curves[place] if self.tests_epochs else None,
                     weights=learner.best_of(place),
                     threshold=threshold,
                     assessment=self.task.assess(scores[place], split, threshold) if test else None,
@@ -209,8 +210,7 @@ class Training:
             return
         found = learner.all_certificates()
         self.certificates.merge(found)
-        how = {"learner": None, **(limit or {})}
-        self.ended[self.group] = {**how, "certificates": found.to_dict()}
+        self.ended[self.group] = {"learner": None, **(limit or {}), "certificates": found.to_dict()}
         self.learner = None
         self.group += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ MANY_NUMBERS = 20  # classes that are all numbers, beyond which they may be amou
 LARGE_SPAN = 1000.0  # ratio of the largest to the middle number to predict
 DIFFERENT_DEGREES = 10.0  # ratio of the largest degree to the median
 HETEROPHILIC = 0.1  # adjusted homophily
+MLP = "mlp"  # the model without edges
+WITH_HEAD = "mgnni"  # a model with a choice of heads
 FEW_TEST_ROWS = 100
 
 NOT_AS_EXPECTED = (
@@ -60,12 +63,15 @@ def _on_reading(found: Mapping[str, Any]) -> Iterator[Advice]:
             "no edge has its reverse: if your edges are undirected, pass --directed false (in "
             "Python directed=False); as it is, information flows from source to target only",
         )
-    if found["own"] and not found["parts"]["val"]:
-        yield Advice(
-            True,
-            "no labelled validation rows, on which epochs are chosen: move some rows from the "
-            "training set",
-        )
+    for part, name in (("val", "validation"), ("test", "test")) if found["own"] else ():
+        if not found["parts"][part]:
+            columns = " ".join(map(shlex.quote, found["options"]["split_columns"]))
+            drawn = f"pass --ignore {columns}, so that a split is drawn"
+            yield Advice(
+                True,
+                f"no labelled {name} rows, which mgnni train needs: move some labelled rows there, "
+                f"or {drawn if columns else 'label more'}",
+            )
     for note in found["notes"]:
         if note.endswith("used as features"):
             yield Advice(True, f"{note}: pass --ignore if it is not known before the label")
@@ -136,18 +142,23 @@ def _on_targets(found: Mapping[str, Any]) -> Iterator[Advice]:
                 f"{name} reaches {readable(one['max'])} at a median of {readable(middle)}: a few "
                 "rows decide the score; predict its logarithm instead",
             )
-        if one["neighbours"] is not None and one["neighbours"] < HETEROPHILIC:
+        remedy, shared = _own_features(found), one["neighbours"]
+        if remedy and shared is not None and shared < HETEROPHILIC:
             yield Advice(
-                False,
-                f"neighbours hardly agree in {name} (correlation {one['neighbours']:.2f}): compare "
-                "with --model mlp, which ignores the edges, and try --head residual, which keeps "
-                "a node's own features apart",
+                False, f"neighbours hardly agree in {name} (correlation {shared:.2f}): {remedy}"
             )
 
 
 def _on_classes(found: Mapping[str, Any]) -> Iterator[Advice]:
-    rare = [one for one in found["classes"] if one["rare"]]
+    untaught = [one["name"] for one in found["classes"] if not one["train"]]
+    rare = [one for one in found["classes"] if one["rare"] and one["train"]]
     majority, what = found["majority"], "labels" if found["multilabel"] else "classes"
+    if untaught:
+        yield Advice(
+            False,
+            f"{what} without a training row, which no model can learn: {listed(untaught)}; move "
+            "some of their rows to the training set",
+        )
     if rare:
         shown = ", ".join(f"{one['name']} ({100 * one['share']:.1f} %)" for one in rare[:5])
         more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
@@ -163,10 +174,12 @@ def _on_classes(found: Mapping[str, Any]) -> Iterator[Advice]:
         )
     test = found["parts"]["test"]
     if 0 < test < FEW_TEST_ROWS and not found["targets"]:
+        several = found["splits"] > 1
         yield Advice(
             False,
-            f"{counted(test, 'test row')}: one of them changes the accuracy by "
-            f"{100 / test:.1f} points; average over several splits",
+            f"{counted(test, 'test row')}{' in a split' * several}: one of them changes the "
+            f"accuracy by {100 / test:.1f} points; "
+            + ("look at the mean over the splits" if several else "average over several splits"),
         )
 
 
@@ -192,13 +205,11 @@ def _on_graph(found: Mapping[str, Any]) -> Iterator[Advice]:
             "their own features",
         )
     homophily = found["homophily"]
-    adjusted = homophily and homophily["adjusted"]
-    if adjusted is not None and adjusted < HETEROPHILIC:
+    adjusted, remedy = homophily and homophily["adjusted"], _own_features(found)
+    if remedy and adjusted is not None and adjusted < HETEROPHILIC:
         yield Advice(
             False,
-            f"neighbours hardly share their class (adjusted homophily "
-            f"{adjusted:.2f}): compare with --model mlp, which ignores the edges, and "
-            "try --head residual, which keeps a node's own features apart",
+            f"neighbours hardly share their class (adjusted homophily {adjusted:.2f}): {remedy}",
         )
     wide = degree["max"] > DIFFERENT_DEGREES * max(degree["median"], 1)
     if found["own"] and wide and not found["options"]["degree"]:
@@ -207,6 +218,16 @@ def _on_graph(found: Mapping[str, Any]) -> Iterator[Advice]:
             f"try --degree: in-degrees reach {degree['max']:,} at a median of "
             f"{degree['median']:g}, and normalised edges hide them from the model",
         )
+
+
+def _own_features(found: Mapping[str, Any]) -> str:
+    """Returns what to try if neighbours are unlike, with options that the model has."""
+    model, head = found["options"]["model"], found["options"]["head"]
+    ways = [] if model == MLP else [f"compare with --model {MLP}, which ignores the edges"]
+    if model is None or head not in (None, "residual"):
+        named = f"--model {WITH_HEAD} " if model is None else ""
+        ways.append(f"try {named}--head residual, which keeps a node's own features apart")
+    return ", and ".join(ways)
 
 
 def _unit(found: Mapping[str, Any]) -> str:

@@ -75,8 +75,11 @@ def describe_task(task: Task, schema: Schema | None = None, split: int = 0) -> d
             "standardize": options is not None and bool(options.standardize),
             "degree": options is not None and bool(options.degree),
             "class_weight": "none",  # of a training, which is not known here
+            "model": None,  # of that training
+            "head": None,  # of that model, if it has a choice of them
             "unweighted": None,  # the model of that training, if it ignores edge weights
             "ignored": [] if options is None else list(options.ignore),
+            "split_columns": [] if options is None else list(options.split_column),
         },
         "notes": list(task.notes),
     }
