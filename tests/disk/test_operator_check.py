@@ -83,3 +83,20 @@ def test_labels_out_of_range_are_refused_before_training(tmp_path, label):
     terms = precompute(graph, tmp_path / "terms")
     with pytest.raises(DataError, match="must lie between 0 and 2"):
         RowTraining(Sweep.open(terms), RowOptions(hidden_channels=4))
+
+
+def test_a_single_edge_at_a_hub_without_its_reverse_is_found(tmp_path):
+    hub = torch.stack([torch.arange(1, 3000), torch.zeros(2999, dtype=torch.long)])
+    operator = Propagation.from_edge_index(torch.cat([hub, hub.flip(0)], 1), 3000)
+    graph = store_graph(tmp_path, operator, torch.ones(3000, 1))
+    check_operator(graph)
+    values = np.array(graph.array("values"))
+    values[1] = 0  # from node 1 to the hub, whose row is the first
+    np.save(tmp_path / "values.npy", values)
+    with pytest.raises(DataError, match="must hold a symmetric operator"):
+        check_operator(graph)
+
+
+def test_an_empty_graph_is_accepted(tmp_path):
+    operator = Propagation.from_edge_index(torch.empty(2, 0, dtype=torch.long), 0)
+    check_operator(store_graph(tmp_path, operator, torch.empty(0, 1)))

@@ -125,6 +125,22 @@ def test_splits_share_memory_and_only_rows_send_in_every_product():
     assert len(ways(problem, machine, 8)) == 6
 
 
+def test_more_devices_than_panels_of_columns_do_not_make_a_solve_faster():
+    problem, machine = Problem(10**8, 10**10, channels=16, features=16), MACHINES["h200"]
+    seconds = [by_columns(problem, machine, devices).seconds for devices in (2, 4, 64)]
+    assert seconds[1] < 0.6 * seconds[0]
+    assert seconds[2] > 0.9 * seconds[1], "two scales of 16 channels are four panels of eight"
+
+
+def test_terms_that_are_computed_and_not_stored_take_time():
+    # Powers of a directed operator: for scale 8, every eighth one is stored.
+    one, eight = (Problem(10**6, 10**7, directed=True, scales=(m,), tol=1e-2) for m in (1, 8))
+    assert one.stored_terms == eight.stored_terms == one.computed_terms
+    assert eight.computed_terms == 8 * (eight.stored_terms - 1) + 1
+    slow, fast = (precomputed(each, MACHINES["cpu"])[0].seconds for each in (eight, one))
+    assert slow > 7 * fast
+
+
 def test_the_fewest_devices_are_those_that_it_fits_on():
     machine = MACHINES["h200"]
     assert smallest(Problem(10**5, 10**6), machine) == ("one device, memory=fast", 1)

@@ -8,7 +8,7 @@ import torch
 from mgnni.disk.stored_graph import StoredGraph, blocks
 from mgnni.errors import DataError
 
-CLOSE = 1e-4  # relative difference of a product and that with the transpose, by rounding
+CLOSE = 1e-5  # of a product and that with the transpose, relative to the sizes of their terms
 
 
 def check_operator(graph: StoredGraph) -> None:
@@ -24,7 +24,7 @@ def check_operator(graph: StoredGraph) -> None:
     if (first, last) != (0, graph.nnz):
         _refuse(graph, "crow", f"run from 0 to {graph.nnz}", f"{first} to {last}")
     probe = torch.randn(graph.num_nodes, dtype=torch.float64, generator=_generator())
-    there, back = torch.zeros_like(probe), torch.zeros_like(probe)
+    difference, size = torch.zeros_like(probe), torch.zeros_like(probe)
     for start, stop in blocks(graph.num_nodes, graph.rows_per_block()):
         lengths = torch.from_numpy(crow[start : stop + 1].astype(np.int64)).diff()
         if bool((lengths < 0).any()):
@@ -38,9 +38,10 @@ def check_operator(graph: StoredGraph) -> None:
         if not bool((value.isfinite() & (value >= 0)).all()):
             _refuse(graph, "values", "be finite and not negative", "others")
         row = torch.repeat_interleave(torch.arange(start, stop), lengths)
-        there.index_add_(0, row, value * probe[col])
-        back.index_add_(0, col, value * probe[row])
-    if graph.symmetric and bool(((there - back).abs() > CLOSE * there.abs().max()).any()):
+        there, back = value * probe[col], value * probe[row]
+        difference.index_add_(0, row, there).index_add_(0, col, back, alpha=-1)
+        size.index_add_(0, row, there.abs()).index_add_(0, col, back.abs())
+    if graph.symmetric and bool((difference.abs() > CLOSE * size).any()):
         raise DataError(
             f"{graph.folder}: must hold a symmetric operator, as graph.json says (got a directed "
             "one); set 'symmetric' to false"
